@@ -1,0 +1,1 @@
+"""Executors: what runs a model, each behind the same small protocol."""
