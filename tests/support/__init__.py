@@ -1,0 +1,1 @@
+"""What the tests share: a TFLite model builder, a LiteRT runner and array comparison."""
