@@ -1,0 +1,1 @@
+"""Tests of the installed package; they mirror its folders."""

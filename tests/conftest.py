@@ -1,0 +1,52 @@
+"""What all tests share: the installed package, the reference models, quiet hypothesis."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# The tests are for the installed package. ``python -m pytest`` puts the working directory first on
+# sys.path, where the checkout's nnconv/ lacks the folders that the wheel maps into it.
+sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
+# The same holds for every Python that a test starts.
+os.environ["PYTHONSAFEPATH"] = "1"
+
+# Machines that run tests are busy ones: a deadline per example fails at random there.
+settings.register_profile("nnconv", deadline=None)
+settings.load_profile("nnconv")
+
+
+def find_shared_dir() -> Path | None:
+    """Give the folder of reference models, or None where this machine has none.
+
+    It is named by the environment variable NNCONV_SHARED, or lies beside the checkout. For use at
+    collection time; tests take the fixture ``shared_dir``.
+    """
+    named = os.environ.get("NNCONV_SHARED")
+    folder = Path(named) if named else ROOT.parent / "shared"
+    return folder if folder.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder of reference models; a test that asks for it is skipped where there is none."""
+    folder = find_shared_dir()
+    if folder is None:
+        pytest.skip("no reference models here (NNCONV_SHARED)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def repo_root() -> Path:
+    """The checkout's root folder."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def fixtures_dir() -> Path:
+    """The folder of small models that the project made."""
+    return ROOT / "fixtures"

@@ -1,0 +1,1 @@
+"""Tests of the project itself: layering, import cost, sizes, public names, documents."""
