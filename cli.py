@@ -1,5 +1,556 @@
-"""The command line."""
+"""The command line: options, printing and exit codes. Each command's body calls nnconv."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+import nnconv
+from nnconv.errors import ExitCode, NnconvError, UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nnconv.ir import Value
+
+INTERNAL_ERROR = 70
+"""Exit code when nnconv itself is at fault (EX_SOFTWARE of sysexits.h)."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+LONG_WORK_SECONDS = 1.5
+"""How long a command works in silence before a terminal is shown that it does."""
+
+FORMATS = ("tflite", "onnx")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def main() -> None:
-    """Run the command line."""
+class Session:
+    """What the options of one run say about how to report.
+
+    Attributes:
+        as_json: results, and errors too, are one JSON object on stdout.
+        debug: an internal error shows its traceback.
+    """
+
+    def __init__(self) -> None:
+        """Start with the defaults."""
+        self.as_json = False
+        self.debug = False
+
+
+# --------------------------------------------------------------------------- printing
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    """Print one JSON object. Numbers that JSON lacks (nan, inf) become strings."""
+    click.echo(json.dumps(_jsonable(data), indent=2, ensure_ascii=False))
+
+
+def _jsonable(data: Any) -> Any:
+    if isinstance(data, float) and not math.isfinite(data):
+        return str(data)
+    if isinstance(data, Mapping):
+        return {str(key): _jsonable(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_jsonable(value) for value in data]
+    return data
+
+
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table: drawn by rich on a terminal, else in plain aligned columns."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(title=title, title_justify="left", title_style="bold")
+        for name in header:
+            table.add_column(name, overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))  # Text: names may look like markup
+        Console().print(table)
+        return
+    lines = [tuple(header), *(tuple(row) for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    click.echo(f"{title}:")
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        click.echo(f"  {'  '.join(cells)}".rstrip())
+
+
+@contextlib.contextmanager
+def working(message: str) -> Iterator[None]:
+    """Show on a terminal that work goes on, if it takes long; say nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from threading import Timer
+
+    shown = contextlib.ExitStack()
+
+    def show() -> None:
+        from rich.console import Console
+
+        shown.enter_context(Console(stderr=True).status(message))
+
+    timer = Timer(LONG_WORK_SECONDS, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        shown.close()
+
+
+def describe_shape(shape: Sequence[int | str | None] | None) -> str:
+    """Give a shape as text, such as ``1,?,64``; unknown extents are ``?``."""
+    if shape is None:
+        return "?"
+    return ",".join("?" if dim is None else str(dim) for dim in shape) or "scalar"
+
+
+def describe_value(value: Value) -> dict[str, Any]:
+    """Give what is known of an input or output, fit for JSON."""
+    quant = value.quant
+    return {
+        "name": value.name,
+        "dtype": str(value.dtype),
+        "shape": None if value.shape is None else list(value.shape),
+        "quant": None
+        if quant is None
+        else {
+            "scale": list(quant.scale),
+            "zero_point": list(quant.zero_point),
+            "axis": quant.axis,
+            "block": quant.block,
+        },
+    }
+
+
+def _value_row(role: str, value: Value) -> tuple[str, ...]:
+    quant = value.quant
+    return (
+        role,
+        value.name,
+        str(value.dtype),
+        describe_shape(value.shape),
+        "" if quant is None else str(quant),
+    )
+
+
+# --------------------------------------------------------------------------- options
+
+
+def _note_json(context: click.Context, _parameter: click.Parameter, value: bool) -> bool:  # noqa: FBT001 - click calls it so
+    context.find_object(Session).as_json |= value  # type: ignore[union-attr]
+    return value
+
+
+def _note_debug(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click calls it so
+    context.find_object(Session).debug |= value  # type: ignore[union-attr]
+
+
+def common_options(command: Command) -> Command:
+    """Add the options that every command has."""
+    command = click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        is_eager=True,
+        callback=_note_json,
+        help="Print one JSON object, errors included.",
+    )(command)
+    return click.option(
+        "--debug",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_note_debug,
+        help="Show the traceback of an internal error.",
+    )(command)
+
+
+MODEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FORMAT = click.Choice(FORMATS)
+
+
+class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
+    """``NAME=1,224,224,3``; a scalar is ``NAME=``."""
+
+    name = "NAME=DIMS"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[int, ...]]:
+        """Split at the last equals sign: names may hold others, extents can't."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, dims = value.rpartition("=")
+        try:
+            shape = tuple(int(dim) for dim in dims.split(",")) if dims else ()
+        except ValueError:
+            equals = ""
+        if not equals or not name or min(shape, default=0) < 0:
+            self.fail(f"{value!r} is not NAME=EXTENT,EXTENT,... such as x=1,224,224,3", param, ctx)
+        return name, shape
+
+
+def _name_and_file(text: str, names: Sequence[str]) -> tuple[str, Path]:
+    """Split ``NAME=FILE``, whichever of the equals signs ends a name that the model has."""
+    ends = [i for i, letter in enumerate(text) if letter == "="]
+    for end in reversed(ends):
+        if text[:end] in names:
+            return text[:end], Path(text[end + 1 :])
+    raise UsageError(
+        f"--input {text}: want NAME=FILE.npy with the name of an input of the model; "
+        f"its inputs are {', '.join(names) or 'none'}."
+    )
+
+
+def _read_array(name: str, path: Path) -> np.ndarray:
+    import numpy as np
+
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError, SyntaxError) as error:
+        raise UsageError(f"--input {name}: {path} can't be read as .npy: {error}") from error
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise UsageError(
+            f"--input {name}: {path} is an archive of arrays.", hint="Save one array with np.save."
+        )
+    return array
+
+
+# --------------------------------------------------------------------------- commands
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(nnconv.__version__, prog_name="nnconv")
+def cli() -> None:
+    """Convert neural-network models between formats, and run them.
+
+    \b
+    Exit codes: 0 fine, 1 results differ, 2 usage, 3 bad input file,
+    4 unsupported, 5 a runtime failed, 70 internal error.
+    """  # noqa: D301 - \b is click's mark for text that must not be wrapped
+
+
+@cli.command()
+@click.argument("src", type=MODEL_FILE)
+@click.argument("dst", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--from", "source_format", type=FORMAT, help="SRC's format. [default: by content]")
+@click.option("--to", "target_format", type=FORMAT, help="DST's format. [default: by suffix]")
+@click.option("--verify", is_flag=True, help="Run both models on the same inputs and compare.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the inputs of --verify.")
+@click.option(
+    "--input-shape",
+    "input_shapes",
+    type=InputShape(),
+    multiple=True,
+    help="Fix an input's shape, such as x=1,224,224,3. May be repeated.",
+)
+@click.option("--opset", type=int, help="ONNX opset to write.")
+@click.option(
+    "--io-layout",
+    type=click.Choice(["keep", "nhwc", "nchw"]),
+    default="keep",
+    show_default=True,
+    help="Layout of image-like inputs and outputs.",
+)
+@click.option(
+    "--int8",
+    type=click.Choice(["resign", "keep"]),
+    default="resign",
+    show_default=True,
+    help="int8 activations inside an ONNX model: as uint8 (exact, much faster) or as they are.",
+)
+@click.option(
+    "--quant",
+    type=click.Choice(["keep", "float"]),
+    default="keep",
+    show_default=True,
+    help="Keep quantization, or make a float model of it.",
+)
+@click.option("--signature", metavar="NAME", help="Entry point to convert. [default: the first]")
+@common_options
+def convert(
+    *,
+    src: Path,
+    dst: Path,
+    input_shapes: Sequence[tuple[str, tuple[int, ...]]],
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Convert the model SRC to DST.
+
+    The formats are told by SRC's content and DST's suffix, unless given.
+    """
+    with working(f"converting {src.name}"):
+        report = nnconv.convert(src, dst, input_shapes=dict(input_shapes) or None, **options)
+    if as_json:
+        print_json(report.as_dict())
+    else:
+        for line in report.render():
+            click.echo(line)
+    return ExitCode.DIFFERS if report.verified is False else ExitCode.OK
+
+
+@cli.command()
+@click.argument("model", type=MODEL_FILE)
+@click.option("--graph", "show_graph", is_flag=True, help="Print every node.")
+@common_options
+def inspect(*, model: Path, show_graph: bool, as_json: bool) -> None:
+    """Show what the file MODEL holds: entry points, inputs, outputs, ops, weights."""
+    loaded = nnconv.load(model)
+    counts: dict[str, int] = {}
+    constants: dict[int, int] = {}
+    for graph in loaded.graphs():
+        for node in graph.nodes:
+            counts[node.op.name] = counts.get(node.op.name, 0) + 1
+        for value in graph.constants():
+            if value.data is not None:
+                constants[id(value.data)] = value.data.nbytes
+    ops = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    facts = {
+        "path": str(model),
+        "format": loaded.format,
+        "description": loaded.description,
+        "size": model.stat().st_size,
+        "signatures": [
+            {
+                "key": signature.key,
+                "inputs": [describe_value(value) for value in signature.inputs],
+                "outputs": [describe_value(value) for value in signature.outputs],
+                "states": [
+                    {"name": state.name, **describe_value(state.input)}
+                    for state in signature.states
+                ],
+            }
+            for signature in loaded.signatures
+        ],
+        "nodes": sum(ops.values()),
+        "ops": ops,
+        "constants": {"count": len(constants), "bytes": sum(constants.values())},
+        "metadata": sorted(loaded.metadata),
+    }
+    if show_graph:
+        from nnconv.ir.printer import print_model
+
+        facts["graph"] = print_model(loaded)
+    if as_json:
+        print_json(facts)
+        return
+    click.echo(f"{model}: {loaded.format}, {facts['size']:,} bytes")
+    if loaded.description:
+        click.echo(f"description: {loaded.description}")
+    for signature in loaded.signatures:
+        rows = [
+            *(_value_row("input", value) for value in signature.inputs),
+            *(_value_row("state", state.input) for state in signature.states),
+            *(_value_row("output", value) for value in signature.outputs),
+        ]
+        title = f"signature {signature.key}" if signature.key else "inputs and outputs"
+        print_table(title, ("role", "name", "dtype", "shape", "quantization"), rows)
+    print_table(f"{facts['nodes']} nodes", ("op", "count"), [(op, str(n)) for op, n in ops.items()])
+    click.echo(f"constants: {len(constants)}, {sum(constants.values()):,} bytes")
+    if loaded.metadata:
+        click.echo(f"metadata: {', '.join(sorted(loaded.metadata))}")
+    if show_graph:
+        click.echo(facts["graph"])
+
+
+@cli.command()
+@click.argument("model", type=MODEL_FILE)
+@click.option(
+    "--input",
+    "inputs",
+    metavar="NAME=FILE.npy",
+    multiple=True,
+    help="An input's data. May be repeated; inputs not given are random.",
+)
+@click.option(
+    "--output-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to save each output in, as .npy.",
+)
+@click.option("--device", default="onnxruntime:cpu", show_default=True, help="See nnconv devices.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@common_options
+def run(
+    *,
+    model: Path,
+    inputs: Sequence[str],
+    output_dir: Path | None,
+    device: str,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Run MODEL once on a device and show its outputs."""
+    from nnconv.diff.inputs import random_inputs
+
+    loaded = nnconv.load(model)
+    names = [value.name for value in loaded.inputs]
+    given = dict(_name_and_file(text, names) for text in inputs)
+    feeds = {name: _read_array(name, path) for name, path in given.items()}
+    drawn = random_inputs([v for v in loaded.inputs if v.name not in feeds], seed=seed)
+    with working(f"running {model.name}"):
+        results = nnconv.compile(loaded, device).run({**drawn, **feeds})
+    files = _save_arrays(results, output_dir) if output_dir else {}
+    facts = [describe_array(name, array) for name, array in results.items()]
+    for fact in facts:
+        if fact["name"] in files:
+            fact["file"] = str(files[fact["name"]])
+    if as_json:
+        print_json({"device": device, "random_inputs": sorted(drawn), "outputs": facts})
+        return
+    if drawn:
+        click.echo(f"random inputs (seed {seed}): {', '.join(drawn)}")
+    rows = [
+        (
+            fact["name"],
+            fact["dtype"],
+            describe_shape(fact["shape"]),
+            *("" if fact[key] is None else f"{fact[key]:.6g}" for key in ("min", "mean", "max")),
+            fact.get("file", ""),
+        )
+        for fact in facts
+    ]
+    print_table(device, ("output", "dtype", "shape", "min", "mean", "max", "file"), rows)
+
+
+def describe_array(name: str, array: np.ndarray) -> dict[str, Any]:
+    """Give an array's dtype, shape and range, fit for JSON; no range where there is none."""
+    has_range = array.size > 0 and array.dtype.kind in "biuf"
+    wide = array.astype("float64") if has_range else array
+    return {
+        "name": name,
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "min": float(wide.min()) if has_range else None,
+        "mean": float(wide.mean()) if has_range else None,
+        "max": float(wide.max()) if has_range else None,
+    }
+
+
+def _save_arrays(arrays: Mapping[str, np.ndarray], folder: Path) -> dict[str, Path]:
+    """Save each array under its name, less the characters that file names can't have."""
+    import numpy as np
+
+    files: dict[str, Path] = {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in arrays.items():
+            stem = "".join(c if c.isalnum() or c in "._-" else "_" for c in name).strip(".") or "_"
+            path = folder / f"{stem}.npy"
+            number = 1
+            while path in files.values():
+                number += 1
+                path = folder / f"{stem}-{number}.npy"
+            np.save(path, array, allow_pickle=False)
+            files[name] = path
+    except OSError as error:
+        raise UsageError(f"--output-dir {folder}: can't write there: {error}") from error
+    return files
+
+
+@cli.command()
+@common_options
+def devices(*, as_json: bool) -> None:
+    """List the devices that models can run on."""
+    found = nnconv.devices()
+    if as_json:
+        print_json({"devices": [device.as_dict() for device in found]})
+        return
+    rows = [
+        (device.name, device.type, "yes" if device.available else "no", device.note)
+        for device in found
+    ]
+    print_table("devices", ("name", "type", "available", "note"), rows)
+
+
+# --------------------------------------------------------------------------- errors and exit codes
+
+
+def _report_error(error: NnconvError, session: Session) -> int:
+    click.secho(f"error: {error}", err=True, fg="red")
+    if session.as_json:
+        facts: dict[str, Any] = {
+            "kind": type(error).__name__,
+            "message": error.message,
+            "hint": error.hint,
+            "exit_code": int(error.exit_code),
+        }
+        if isinstance(error, UnsupportedError):
+            facts["items"] = [
+                {
+                    "op": item.op,
+                    "where": item.where,
+                    "why": item.why,
+                    "reason": item.reason.value,
+                    "hint": item.hint,
+                }
+                for item in error.items
+            ]
+        print_json({"error": facts})
+    return int(error.exit_code)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: what follows the program's name; None takes ``sys.argv``'s.
+
+    Returns:
+        The exit code: an ``ExitCode``, 70 for an internal error, 130 after an interrupt.
+    """
+    session = Session()
+    try:
+        code = cli.main(
+            args=None if arguments is None else list(arguments),
+            prog_name="nnconv",
+            standalone_mode=False,
+            obj=session,
+        )
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else error.format_message(), err=True)
+        return ExitCode.USAGE
+    except click.ClickException as error:
+        if session.as_json:
+            print_json({"error": {"kind": "UsageError", "message": error.format_message()}})
+        error.show()
+        return ExitCode.USAGE
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    except NnconvError as error:
+        return _report_error(error, session)
+    except Exception as error:  # the one broad except: a user gets a line, never a traceback
+        if session.debug:
+            raise
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        click.secho(
+            f"error: internal error ({what}). This is a bug in nnconv: please report it, with the "
+            "output of the same command and --debug.",
+            err=True,
+            fg="red",
+        )
+        return INTERNAL_ERROR
+    return int(code or ExitCode.OK)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

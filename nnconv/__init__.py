@@ -1,3 +1,64 @@
-"""nnconv converts neural-network models between formats and runs them on devices."""
+"""nnconv converts neural-network models between formats, exactly, and runs them on devices.
+
+Importing it loads no runtime and no format: each public name is fetched from its module when it is
+first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nnconv import errors
+    from nnconv.backends import Device, compile, devices  # noqa: A004 - compile is what it does
+    from nnconv.conversion import ConversionReport, convert
+    from nnconv.formats import load, save
+    from nnconv.ir import Model
 
 __version__ = "0.1.0"
+
+__all__ = [  # noqa: RUF022 - grouped by purpose
+    # Models: read, write, convert.
+    "ConversionReport",
+    "Model",
+    "convert",
+    "load",
+    "save",
+    # Devices: run a model.
+    "Device",
+    "compile",
+    "devices",
+    # What can go wrong.
+    "errors",
+    # This package.
+    "__version__",
+]  # fmt: skip
+
+_HOME = {
+    "ConversionReport": "nnconv.conversion",
+    "Device": "nnconv.backends",
+    "Model": "nnconv.ir",
+    "compile": "nnconv.backends",
+    "convert": "nnconv.conversion",
+    "devices": "nnconv.backends",
+    "load": "nnconv.formats",
+    "save": "nnconv.formats",
+}
+"""The module that each lazy public name lives in."""
+
+
+def __getattr__(name: str) -> object:
+    """Fetch a public name from its module, once."""
+    if name == "errors":
+        return import_module("nnconv.errors")
+    if name not in _HOME:
+        raise AttributeError(f"module 'nnconv' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, those not fetched yet included."""
+    return sorted({*globals(), *__all__})

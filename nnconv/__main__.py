@@ -1,6 +1,8 @@
 """Runs the command line as ``python -m nnconv``."""
 
+import sys
+
 from nnconv.cli import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

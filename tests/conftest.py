@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-
-ROOT = Path(__file__).resolve().parent.parent
+from support.places import FIXTURES, ROOT, find_shared_dir
 
 # The tests are for the installed package. ``python -m pytest`` puts the working directory first on
 # sys.path, where the checkout's nnconv/ lacks the folders that the wheel maps into it.
@@ -18,17 +17,6 @@ os.environ["PYTHONSAFEPATH"] = "1"
 # Machines that run tests are busy ones: a deadline per example fails at random there.
 settings.register_profile("nnconv", deadline=None)
 settings.load_profile("nnconv")
-
-
-def find_shared_dir() -> Path | None:
-    """Give the folder of reference models, or None where this machine has none.
-
-    It is named by the environment variable NNCONV_SHARED, or lies beside the checkout. For use at
-    collection time; tests take the fixture ``shared_dir``.
-    """
-    named = os.environ.get("NNCONV_SHARED")
-    folder = Path(named) if named else ROOT.parent / "shared"
-    return folder if folder.is_dir() else None
 
 
 @pytest.fixture(scope="session")
@@ -49,4 +37,4 @@ def repo_root() -> Path:
 @pytest.fixture(scope="session")
 def fixtures_dir() -> Path:
     """The folder of small models that the project made."""
-    return ROOT / "fixtures"
+    return FIXTURES

@@ -1,1 +1,0 @@
-"""Tests of the installed package; they mirror its folders."""

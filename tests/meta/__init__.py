@@ -1,1 +1,0 @@
-"""Tests of the project itself: layering, import cost, sizes, public names, documents."""
