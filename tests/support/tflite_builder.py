@@ -20,11 +20,11 @@ A model is built as the file has it, op by op:
 - An output is a `Tensor` that exists already, or (dtype, shape), (dtype, shape, quant) or
   (dtype, shape, quant, name).
 - A quantization is (scale, zero point) or `Quant`, which has per-channel and blockwise forms too.
-- Types go by their lower-case TFLite name: float32, float16, bfloat16, int4, bool, string, resource.
+- Types go by their lower-case TFLite name: float32, float16, bfloat16, int4, bool, resource, ...
 - Options go by snake_case name, enum values by their own name; the options table is found from the
   op's name. An op name that the schema doesn't know is a custom op.
 - A subgraph for IF, WHILE, CALL_ONCE or STABLEHLO_COMPOSITE comes from `TfliteBuilder.subgraph` and
-  has the same methods; as the value of an option (`then_subgraph_index=body`) it stands for its index.
+  has the same methods; as an option's value (`then_subgraph_index=body`) it stands for its index.
 - Nothing is checked or repaired: a test may build a file that no converter would write. For worse
   ones, change what `TfliteBuilder.to_object` gives and call `pack`.
 """
@@ -39,6 +39,7 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from flatbuffers import flexbuffers
+
 from support.tflite_data import TENSOR_TYPES, dtype_name, encode, encode_sparse
 from support.tflite_options import make_options, op_code
 
