@@ -1,0 +1,1 @@
+"""The model formats, a folder each; none knows another."""
