@@ -1,0 +1,123 @@
+"""The exception tree: what can go wrong, what it is called, and which exit code it earns.
+
+Every error that a user can meet is one of these classes. Each text says what went wrong, where
+(file, op, tensor), what was seen, what is allowed and, where something would help, what.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class ExitCode(enum.IntEnum):
+    """Exit codes of the command line."""
+
+    OK = 0
+    DIFFERS = 1
+    USAGE = 2
+    BAD_INPUT = 3
+    UNSUPPORTED = 4
+    BACKEND = 5
+
+
+class Reason(enum.Enum):
+    """Why a node can't be carried over."""
+
+    NOT_IMPLEMENTED = "not implemented"
+    """nnconv lacks it; nothing in the formats forbids it."""
+
+    IMPOSSIBLE = "impossible in the target"
+    """The target format has no form for it."""
+
+    OUT_OF_SCOPE = "out of scope"
+    """A kind of op that nnconv doesn't handle on purpose (strings, training, ...)."""
+
+    UNKNOWN_OP = "unknown op"
+    """A custom op whose meaning isn't known."""
+
+
+class NnconvError(Exception):
+    """Base of all errors that nnconv raises for a user's input or request."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.BAD_INPUT
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        """Make an error from a one-line ``message`` and an optional ``hint`` on what would help."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} Hint: {self.hint}" if self.hint else self.message
+
+
+class UsageError(NnconvError):
+    """A wrong option, name, shape or value was given by the caller."""
+
+    exit_code = ExitCode.USAGE
+
+
+class InvalidModelError(NnconvError):
+    """A model file (or a model in memory) breaks the rules of its own format."""
+
+    exit_code = ExitCode.BAD_INPUT
+
+    def __init__(self, message: str, *, path: str = "", where: str = "", hint: str = "") -> None:
+        """Name the file (``path``) and the place in it (``where``: op, tensor, offset) besides."""
+        place = ": ".join(part for part in (path, where) if part)
+        super().__init__(f"{place}: {message}" if place else message, hint=hint)
+        self.path = path
+        self.where = where
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnsupportedItem:
+    """One node that can't be carried over.
+
+    Attributes:
+        op: the op's name in its own format, such as ``HASHTABLE_FIND``.
+        where: the node's place, such as ``subgraph 0, op #4 (`logits`)``.
+        why: one sentence.
+        reason: the kind of obstacle.
+        hint: what would help, if anything would.
+    """
+
+    op: str
+    where: str
+    why: str
+    reason: Reason
+    hint: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.op} at {self.where}: {self.why} [{self.reason.value}]"
+        return f"{text} Hint: {self.hint}" if self.hint else text
+
+
+class UnsupportedError(NnconvError):
+    """Nodes that can't be converted: all of them, never the first alone."""
+
+    exit_code = ExitCode.UNSUPPORTED
+
+    def __init__(self, items: Iterable[UnsupportedItem], *, path: str = "") -> None:
+        """Collect ``items`` (at least one) under one error."""
+        self.items = tuple(items)
+        self.path = path
+        count = len(self.items)
+        head = f"{path}: " if path else ""
+        lines = "".join(f"\n  {item}" for item in self.items)
+        super().__init__(f"{head}{count} unsupported node{'s' if count != 1 else ''}:{lines}")
+
+
+class BackendError(NnconvError):
+    """A runtime refused a model, failed while running it, or isn't installed."""
+
+    exit_code = ExitCode.BACKEND
+
+
+class GraphError(NnconvError):
+    """The IR verifier found a broken invariant: a bug in nnconv, or in code that built the graph."""
+
+    exit_code = ExitCode.BAD_INPUT

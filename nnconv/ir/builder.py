@@ -1,0 +1,113 @@
+"""Building graphs: each new node's result types come from its op's ``infer``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nnconv.errors import GraphError
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import NOWHERE, Graph, Node, Origin, Value
+from nnconv.ir.op import Op
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import Shape, TensorType
+
+
+class Builder:
+    """Adds values and nodes to one graph, at its end or before a given node.
+
+    Attributes:
+        graph: what is being built.
+        before: where new nodes go; None for the end.
+        origin: what new nodes and values say they came from.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        before: Node | None = None,
+        origin: Origin = NOWHERE,
+    ) -> None:
+        """Start building ``graph``."""
+        self.graph = graph
+        self.before = before
+        self.origin = origin
+
+    def input(
+        self, name: str, dtype: DType, shape: Shape, *, quant: Quant | None = None
+    ) -> Value:
+        """Add a graph input."""
+        value = Value(name, TensorType(dtype, shape, quant), origin=self.origin)
+        self.graph.inputs.append(value)
+        return value
+
+    def const(
+        self,
+        data: np.ndarray,
+        name: str = "",
+        *,
+        quant: Quant | None = None,
+        dtype: DType | None = None,
+    ) -> Value:
+        """Make a constant; ``dtype`` is needed only for types that numpy lacks (int4)."""
+        array = np.asarray(data)
+        kind = TensorType(dtype or DType.of(array), tuple(array.shape), quant)
+        return Value(name, kind, data=array, origin=self.origin)
+
+    def add(
+        self,
+        op: Op,
+        inputs: Sequence[Value | None],
+        *,
+        name: str = "",
+        quant: Quant | None = None,
+        dtype: DType | None = None,
+    ) -> Value:
+        """Add a node of one result; ``quant`` and ``dtype`` override what ``infer`` says."""
+        types = self.infer(op, inputs)
+        if len(types) != 1:
+            raise GraphError(f"{op!r} has {len(types)} results; use add_many")
+        result = replace(types[0], quant=quant) if quant is not None else types[0]
+        if dtype is not None:
+            result = replace(result, dtype=dtype)
+        return self.add_typed(op, inputs, [result], names=[name])[0]
+
+    def add_many(self, op: Op, inputs: Sequence[Value | None]) -> tuple[Value, ...]:
+        """Add a node of any number of results, typed by ``infer``."""
+        return self.add_typed(op, inputs, self.infer(op, inputs))
+
+    def add_typed(
+        self,
+        op: Op,
+        inputs: Sequence[Value | None],
+        types: Sequence[TensorType],
+        *,
+        names: Sequence[str] = (),
+        bodies: Sequence[Graph] = (),
+    ) -> tuple[Value, ...]:
+        """Add a node whose result types the caller gives."""
+        labels = tuple(names) or ("",) * len(types)
+        outputs = [
+            Value(label, kind, origin=self.origin)
+            for label, kind in zip(labels, types, strict=True)
+        ]
+        node = Node(op, inputs, outputs, bodies=bodies, origin=self.origin)
+        if self.before is None:
+            self.graph.append(node)
+        else:
+            self.graph.insert_before(self.before, node)
+        return node.outputs
+
+    def infer(self, op: Op, inputs: Sequence[Value | None]) -> tuple[TensorType, ...]:
+        """Result types of an op on values.
+
+        Raises:
+            GraphError: when the op refuses the operands.
+        """
+        try:
+            return op.infer([None if v is None else v.type for v in inputs])
+        except ValueError as error:
+            raise GraphError(f"{op.name} ({self.origin}): {error}") from error

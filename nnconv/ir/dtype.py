@@ -1,0 +1,125 @@
+"""Element types, the union of what the formats know, and how numpy stores each."""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+
+
+class DType(enum.Enum):
+    """An element type. The value is its name; it is also how the type prints.
+
+    Sub-byte integers are stored one element a byte in numpy (int4 in int8, uint4 in uint8); packing
+    is the formats' business. bfloat16 is stored as ml_dtypes' type.
+    """
+
+    BOOL = "bool"
+    INT2 = "int2"
+    INT4 = "int4"
+    UINT4 = "uint4"
+    INT8 = "int8"
+    UINT8 = "uint8"
+    INT16 = "int16"
+    UINT16 = "uint16"
+    INT32 = "int32"
+    UINT32 = "uint32"
+    INT64 = "int64"
+    UINT64 = "uint64"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    COMPLEX64 = "complex64"
+    COMPLEX128 = "complex128"
+    STRING = "string"
+
+    __hash__ = object.__hash__  # members are singletons: identity is the cheapest right hash
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is a real floating-point type."""
+        return self in FLOATS
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is an integer type (bool is not)."""
+        return self in INTEGERS
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it is a signed integer type."""
+        return self in _SIGNED
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element in a packed file; raises KeyError for strings."""
+        return _BITS[self]
+
+    @property
+    def numpy(self) -> np.dtype:  # type: ignore[type-arg]
+        """The numpy dtype that stores it."""
+        if self is DType.BFLOAT16:
+            import ml_dtypes  # loaded only where a bfloat16 model needs it
+
+            return np.dtype(ml_dtypes.bfloat16)
+        return _NUMPY[self]
+
+    @property
+    def int_range(self) -> tuple[int, int]:
+        """Least and greatest value of an integer type, both included."""
+        bits = self.bits
+        if self in _SIGNED:
+            return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        return 0, (1 << bits) - 1
+
+    @classmethod
+    def of(cls, array_or_dtype: object) -> DType:
+        """The type of a numpy array or dtype; raises KeyError when there is none."""
+        dtype = np.dtype(getattr(array_or_dtype, "dtype", array_or_dtype))  # type: ignore[call-overload]
+        return cls.STRING if dtype.kind in "OUS" else cls(dtype.name)
+
+
+FLOATS = frozenset({DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64})
+_SIGNED = frozenset(
+    {DType.INT2, DType.INT4, DType.INT8, DType.INT16, DType.INT32, DType.INT64},
+)
+_UNSIGNED = frozenset({DType.UINT4, DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64})
+INTEGERS = _SIGNED | _UNSIGNED
+COMPLEXES = frozenset({DType.COMPLEX64, DType.COMPLEX128})
+NUMBERS = FLOATS | INTEGERS
+ANY = frozenset(DType)
+
+_BITS = {
+    DType.BOOL: 8,
+    DType.INT2: 2,
+    DType.INT4: 4,
+    DType.UINT4: 4,
+    DType.INT8: 8,
+    DType.UINT8: 8,
+    DType.INT16: 16,
+    DType.UINT16: 16,
+    DType.INT32: 32,
+    DType.UINT32: 32,
+    DType.INT64: 64,
+    DType.UINT64: 64,
+    DType.FLOAT16: 16,
+    DType.BFLOAT16: 16,
+    DType.FLOAT32: 32,
+    DType.FLOAT64: 64,
+    DType.COMPLEX64: 64,
+    DType.COMPLEX128: 128,
+}
+_NUMPY = {
+    dtype: np.dtype(dtype.value)
+    for dtype in DType
+    if dtype not in (DType.INT2, DType.INT4, DType.UINT4, DType.BFLOAT16, DType.STRING)
+} | {
+    DType.INT2: np.dtype(np.int8),
+    DType.INT4: np.dtype(np.int8),
+    DType.UINT4: np.dtype(np.uint8),
+    DType.STRING: np.dtype(object),
+}

@@ -1,0 +1,229 @@
+"""The base of all ops: frozen, typed, self-describing.
+
+An op class says everything about itself: its attributes (fields), its operands with the element types that
+each takes, how quantization acts on it, how it behaves when its data is transposed, and ``infer``.
+The ops themselves live in ``nnconv.ops``, one file a family.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
+
+from nnconv.ir.dtype import ANY, DType
+from nnconv.ir.types import Shape, TensorType
+
+Types: TypeAlias = Sequence[TensorType | None]
+"""The types of a node's inputs, None where an optional operand is absent."""
+
+Perm: TypeAlias = tuple[int, ...]
+"""A transpose: new dimension i is old dimension perm[i]."""
+
+
+class Layout(enum.Enum):
+    """Where a spatial op has its channels. The names are those of 2-D; any spatial rank is meant."""
+
+    NHWC = "NHWC"
+    NCHW = "NCHW"
+
+
+class Activation(enum.Enum):
+    """An activation fused into an op; it acts on the op's real-valued result."""
+
+    NONE = "none"
+    RELU = "relu"
+    RELU6 = "relu6"
+    RELU_N1_TO_1 = "relu_n1_to_1"
+    RELU_0_TO_1 = "relu_0_to_1"
+    TANH = "tanh"
+    SIGMOID = "sigmoid"
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Lower and upper bound of a clamping activation; None for the others."""
+        return _BOUNDS.get(self)
+
+
+_BOUNDS = {
+    Activation.RELU: (0.0, float("inf")),
+    Activation.RELU6: (0.0, 6.0),
+    Activation.RELU_N1_TO_1: (-1.0, 1.0),
+    Activation.RELU_0_TO_1: (0.0, 1.0),
+}
+
+
+class LayoutKind(enum.Enum):
+    """How an op meets a change of layout."""
+
+    IMPLICIT = "implicit"
+    """It fixes a layout, given by its ``layout`` field."""
+
+    TRANSPARENT = "transparent"
+    """Elementwise with broadcasting: any order of dimensions will do."""
+
+    ATTRIBUTE = "attribute"
+    """It can follow a transpose once its axes are remapped (``permute``)."""
+
+    TERMINATE = "terminate"
+    """Its meaning is tied to the order of dimensions."""
+
+
+class QuantRule(enum.Enum):
+    """What an op does when its operands or results are quantized."""
+
+    REAL = "real"
+    """The real-valued op on the dequantized operands, quantized to the result's parameters."""
+
+    CODES = "codes"
+    """It moves or compares codes; operand and result have the same parameters."""
+
+    EXACT = "exact"
+    """It works on the stored numbers themselves, as its docstring says."""
+
+
+class Role(enum.Enum):
+    """What an operand is to its op."""
+
+    DATA = "data"
+    WEIGHT = "weight"
+    BIAS = "bias"
+    INDEX = "index"
+    STATE = "state"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One formal operand.
+
+    Attributes:
+        name: as the docstring calls it.
+        types: the element types that it may have.
+        role: what it is to the op.
+        optional: whether it may be absent (None in its place).
+        variadic: whether it stands for any number of operands; only the last one may.
+    """
+
+    name: str
+    types: frozenset[DType] = ANY
+    role: Role = Role.DATA
+    optional: bool = False
+    variadic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Permuted:
+    """An op rewritten for transposed data.
+
+    Attributes:
+        op: the op to use.
+        operands: for each input, the transpose that it must have had, or None to leave it as it is.
+            An input of lower rank than its transpose is first given leading extents of 1.
+        results: for each result, the transpose that it comes out with, or None when it is unchanged.
+    """
+
+    op: Op
+    operands: tuple[Perm | None, ...]
+    results: tuple[Perm | None, ...]
+
+
+class Op:
+    """Base of all ops. Subclasses with attributes are declared with ``@op_class``."""
+
+    operands: ClassVar[tuple[Operand, ...]] = ()
+    layout_kind: ClassVar[LayoutKind] = LayoutKind.TERMINATE
+    quant_rule: ClassVar[QuantRule] = QuantRule.REAL
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        """Result types from the operand types: dtypes and shapes; quantization only where it must
+        equal an operand's.
+
+        Raises:
+            ValueError: when the operands don't fit the op; the text says what was seen and allowed.
+        """
+        raise TypeError(f"{self.name} declares no infer")
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        """The op for data transposed by ``perm`` (of its main operand's rank), or None if it can't follow.
+
+        ``types`` are the operand types before the transpose.
+        """
+        if self.layout_kind is not LayoutKind.TRANSPARENT:
+            return None
+        ranks = [t.rank for t in types if t is not None]
+        if any(rank is None or rank > len(perm) for rank in ranks):
+            return None
+        operands = tuple(perm if t is not None else None for t in types)
+        return Permuted(self, operands, (perm,) * len(self.infer(types)))
+
+    @property
+    def name(self) -> str:
+        """The op's name: its class name."""
+        return type(self).__name__
+
+    @classmethod
+    def field_names(cls) -> tuple[str, ...]:
+        """Names of the attributes, in order of declaration."""
+        return tuple(getattr(cls, "__dataclass_fields__", ()))
+
+    def attributes(self) -> dict[str, Any]:
+        """Attribute values by name."""
+        return {name: getattr(self, name) for name in self.field_names()}
+
+    def replace(self, **changes: Any) -> Any:
+        """The same op with some attributes changed."""
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, n) == getattr(other, n) for n in self.field_names())
+
+    def __hash__(self) -> int:
+        return hash((type(self), *(getattr(self, n) for n in self.field_names())))
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{n}={_show(getattr(self, n))}" for n in self.field_names())
+        return f"{self.name}({values})"
+
+
+OpType = TypeVar("OpType", bound=Op)
+
+
+def _show(value: object) -> str:
+    return str(value.name) if isinstance(value, enum.Enum) else repr(value)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def op_class(cls: type[OpType]) -> type[OpType]:
+    """Declare an op class with attributes: a frozen, keyword-only dataclass.
+
+    Equality, hash and repr are ``Op``'s own: generating them would double the cost of every class.
+    """
+    return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+
+
+def require_rank(shape: Shape, rank: int, what: str) -> tuple[Any, ...] | None:
+    """The shape if its rank is ``rank``; None if the rank is unknown.
+
+    Raises:
+        ValueError: naming ``what`` when the rank is another.
+    """
+    if shape is not None and len(shape) != rank:
+        raise ValueError(f"{what} has rank {len(shape)}, must have {rank}")
+    return shape
+
+
+def operand_type(types: Types, index: int) -> TensorType:
+    """The type of a required operand.
+
+    Raises:
+        ValueError: when it is absent.
+    """
+    if index >= len(types) or types[index] is None:
+        raise ValueError(f"operand {index} is missing")
+    found = types[index]
+    assert found is not None
+    return found

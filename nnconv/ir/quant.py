@@ -1,0 +1,136 @@
+"""Affine quantization parameters: part of a tensor's type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnconv.ir.dtype import DType
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quant:
+    """``real = scale * (code - zero_point)``, per tensor, per channel or per block.
+
+    Attributes:
+        scale: one value per tensor, per index of ``axis``, or per block; float32 values.
+        zero_point: as many as there are scales.
+        axis: the dimension whose indices have their own parameters; None per tensor.
+        block: with ``axis``: how many neighbours along ``axis`` share parameters; the scales then
+            are those of the tensor with ``axis`` divided by ``block`` (rounded up), in row-major
+            order. 0 means one set per index of ``axis``, shared by all other dimensions.
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+    block: int = 0
+
+    def __post_init__(self) -> None:
+        """Check that the counts agree and the scales are usable.
+
+        Raises:
+            ValueError: on unequal counts, or more than one scale without an axis.
+        """
+        if len(self.scale) != len(self.zero_point) or not self.scale:
+            raise ValueError(
+                f"{len(self.scale)} scales and {len(self.zero_point)} zero points; want as many",
+            )
+        if self.axis is None and (len(self.scale) != 1 or self.block):
+            raise ValueError("several scales need an axis")
+
+    @classmethod
+    def per_tensor(cls, scale: float, zero_point: int = 0) -> Quant:
+        """Parameters that all elements share."""
+        return cls(scale=(float(np.float32(scale)),), zero_point=(int(zero_point),))
+
+    @classmethod
+    def per_channel(
+        cls,
+        scale: Sequence[float],
+        zero_point: Sequence[int] | int = 0,
+        *,
+        axis: int,
+    ) -> Quant:
+        """Parameters per index of ``axis``; one zero point may serve all."""
+        scales = tuple(np.asarray(scale, np.float32).tolist())
+        points = (zero_point,) * len(scales) if isinstance(zero_point, int) else tuple(zero_point)
+        return cls(scale=scales, zero_point=points, axis=axis)
+
+    @property
+    def is_per_tensor(self) -> bool:
+        """Whether all elements share one set of parameters."""
+        return self.axis is None
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether every zero point is 0."""
+        return not any(self.zero_point)
+
+    def with_axis(self, axis: int | None) -> Quant:
+        """The same parameters along another axis."""
+        return Quant(scale=self.scale, zero_point=self.zero_point, axis=axis, block=self.block)
+
+    def shifted(self, offset: int) -> Quant:
+        """The parameters of the tensor whose codes all had ``offset`` added (re-signing)."""
+        points = tuple(point + offset for point in self.zero_point)
+        return Quant(scale=self.scale, zero_point=points, axis=self.axis, block=self.block)
+
+    def permuted(self, perm: Sequence[int]) -> Quant:
+        """The parameters after a transpose in which new dimension i is old dimension perm[i].
+
+        Raises:
+            ValueError: for blockwise parameters, whose order is tied to the shape.
+        """
+        if self.axis is None:
+            return self
+        if self.block:
+            raise ValueError("blockwise parameters can't be transposed")
+        return self.with_axis(tuple(perm).index(self.axis))
+
+    def broadcast(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Scale (float32) and zero point (int32) arrays that broadcast against ``shape``."""
+        scale = np.asarray(self.scale, np.float32)
+        zero_point = np.asarray(self.zero_point, np.int32)
+        if self.axis is None:
+            return scale[0], zero_point[0]
+        if self.block:
+            grid = list(shape)
+            grid[self.axis] = -(-grid[self.axis] // self.block)
+            expand = [
+                np.repeat(a.reshape(grid), self.block, self.axis) for a in (scale, zero_point)
+            ]
+            cut = tuple(slice(extent) for extent in shape)
+            return expand[0][cut], expand[1][cut]
+        dims = [1] * len(shape)
+        dims[self.axis] = -1
+        return scale.reshape(dims), zero_point.reshape(dims)
+
+    def __str__(self) -> str:
+        if self.axis is None:
+            return f"{self.scale[0]:g}*(q{-self.zero_point[0]:+d})"
+        kind = f"axis {self.axis}" + (f" block {self.block}" if self.block else "")
+        points = set(self.zero_point)
+        zero = f"zp {points.pop()}" if len(points) == 1 else f"{len(points)} zps"
+        return f"{len(self.scale)} scales {kind} {zero}"
+
+
+def dequantize(codes: np.ndarray, quant: Quant, dtype: type[np.floating] = np.float32) -> np.ndarray:
+    """Real values of ``codes`` (any shape), in ``dtype``."""
+    scale, zero_point = quant.broadcast(codes.shape)
+    return (codes.astype(dtype) - zero_point.astype(dtype)) * scale.astype(dtype)
+
+
+def round_half_away(values: np.ndarray) -> np.ndarray:
+    """Nearest integers, ties away from zero: TFLite's and NNAPI's rule for quantization."""
+    return np.trunc(values + np.copysign(0.5, values))
+
+
+def quantize(values: np.ndarray, quant: Quant, dtype: DType) -> np.ndarray:
+    """Codes of real ``values`` (any shape): rounded half away from zero, clamped to ``dtype``."""
+    scale, zero_point = quant.broadcast(values.shape)
+    low, high = dtype.int_range
+    codes = round_half_away(values.astype(np.float64) / scale) + zero_point
+    return np.clip(np.nan_to_num(codes, nan=low), low, high).astype(dtype.numpy)

@@ -1,0 +1,133 @@
+"""Tensor types: dtype, shape and quantization; and arithmetic on shapes with unknowns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from nnconv.ir.dtype import DType
+from nnconv.ir.quant import Quant
+
+Dim: TypeAlias = int | str | None
+"""An extent: known, a symbol (equal symbols are equal extents), or unknown."""
+
+Shape: TypeAlias = tuple[Dim, ...] | None
+"""The extents; None when even the rank is unknown. A scalar is ``()``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """What is known of a tensor before it has data."""
+
+    dtype: DType
+    shape: Shape = None
+    quant: Quant | None = None
+
+    @property
+    def rank(self) -> int | None:
+        """How many dimensions; None when unknown."""
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every extent is a number."""
+        return self.shape is not None and all(isinstance(d, int) for d in self.shape)
+
+    def with_shape(self, shape: Shape) -> TensorType:
+        """The same type with another shape."""
+        return replace(self, shape=shape)
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        """Another dtype, without quantization."""
+        return TensorType(dtype, self.shape)
+
+    def permuted(self, perm: Sequence[int]) -> TensorType:
+        """The type after a transpose in which new dimension i is old dimension perm[i]."""
+        shape = None if self.shape is None else tuple(self.shape[p] for p in perm)
+        return TensorType(self.dtype, shape, self.quant.permuted(perm) if self.quant else None)
+
+    def __str__(self) -> str:
+        shape = "?" if self.shape is None else "x".join("?" if d is None else str(d) for d in self.shape)
+        text = f"{self.dtype}[{shape}]"
+        return f"{text}<{self.quant}>" if self.quant else text
+
+
+def static_shape(shape: Shape) -> tuple[int, ...] | None:
+    """The shape as plain numbers, or None when an extent isn't known."""
+    if shape is None:
+        return None
+    dims = tuple(d for d in shape if isinstance(d, int))
+    return dims if len(dims) == len(shape) else None
+
+
+def element_count(shape: Shape) -> int | None:
+    """How many elements; None when an extent isn't known."""
+    dims = static_shape(shape)
+    return None if dims is None else math.prod(dims)
+
+
+def merge_dim(a: Dim, b: Dim) -> Dim:
+    """The better known of two statements on the same extent; ``a`` wins a conflict."""
+    if isinstance(a, int):
+        return a
+    if isinstance(b, int) or a is None:
+        return b
+    return a
+
+
+def merge_shapes(a: Shape, b: Shape) -> Shape:
+    """The better known of two statements on the same shape; ``a`` wins conflicts."""
+    if a is None or b is None:
+        return b if a is None else a
+    if len(a) != len(b):
+        return a
+    return tuple(merge_dim(x, y) for x, y in zip(a, b, strict=True))
+
+
+def broadcast_dims(a: Dim, b: Dim) -> Dim:
+    """The extent of ``a`` and ``b`` broadcast together.
+
+    Raises:
+        ValueError: when two numbers neither agree nor are 1.
+    """
+    if a == b:
+        return a
+    if a == 1:
+        return b
+    if b == 1:
+        return a
+    if isinstance(a, int) and isinstance(b, int):
+        raise ValueError(f"extents {a} and {b} don't broadcast")
+    if isinstance(a, int) or isinstance(b, int):
+        return a if isinstance(a, int) else b  # the unknown one must be 1 or equal to it
+    return None
+
+
+def broadcast_shapes(shapes: Iterable[Shape]) -> Shape:
+    """The shape of tensors broadcast together, numpy's way.
+
+    Raises:
+        ValueError: when they don't broadcast.
+    """
+    result: tuple[Dim, ...] = ()
+    for shape in shapes:
+        if shape is None:
+            return None
+        if len(shape) > len(result):
+            result = (1,) * (len(shape) - len(result)) + result
+        padded = (1,) * (len(result) - len(shape)) + shape
+        result = tuple(broadcast_dims(x, y) for x, y in zip(result, padded, strict=True))
+    return result
+
+
+def normalize_axis(axis: int, rank: int) -> int:
+    """``axis`` counted from the front.
+
+    Raises:
+        ValueError: when it is out of range.
+    """
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} is out of range for rank {rank}")
+    return axis % rank

@@ -1,0 +1,149 @@
+"""Ops that exchange space with depth or batch."""
+
+from __future__ import annotations
+
+from nnconv.ir.dtype import ANY
+from nnconv.ir.op import (
+    Layout,
+    LayoutKind,
+    Operand,
+    Perm,
+    Permuted,
+    Types,
+    op_class,
+    operand_type,
+)
+from nnconv.ir.types import Dim, TensorType
+from nnconv.ops.shape import Move, index_operand, moved
+from nnconv.ops.spatial import channel_dim, other, spatial_dims, to_layout
+
+
+@op_class
+class _DepthSpace(Move):
+    layout_kind = LayoutKind.IMPLICIT
+
+    layout: Layout = Layout.NHWC
+    block: int
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        target = other(self.layout)
+        if perm != to_layout(target, 4):
+            return None
+        return Permuted(self.replace(layout=target), (perm,), (perm,))
+
+
+def _scaled(dim: Dim, factor: int, divisor: int) -> Dim:
+    if not isinstance(dim, int):
+        return None
+    if (dim * factor) % divisor:
+        raise ValueError(f"extent {dim} doesn't divide by {divisor}")
+    return dim * factor // divisor
+
+
+@op_class
+class DepthToSpace(_DepthSpace):
+    """Channels spread over ``block`` x ``block`` pixels.
+
+    Channel index of the input: with ``column_row_depth`` depth is outermost (ONNX CRD, PyTorch's pixel shuffle), else
+    block row, block column, depth (ONNX DCR, TFLite). TFLite DEPTH_TO_SPACE, ONNX DepthToSpace, NNAPI
+    DEPTH_TO_SPACE, NNRt DEPTH_TO_SPACE.
+    """
+
+    column_row_depth: bool = False
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        if x.shape is None:
+            return moved(x, None)
+        if len(x.shape) != 4:
+            raise ValueError(f"input has rank {len(x.shape)}, must have 4")
+        result = list(x.shape)
+        channel = channel_dim(4, self.layout)
+        result[channel] = _scaled(x.shape[channel], 1, self.block * self.block)
+        for dim in spatial_dims(4, self.layout):
+            result[dim] = _scaled(x.shape[dim], self.block, 1)
+        return moved(x, tuple(result))
+
+
+class SpaceToDepth(_DepthSpace):
+    """``block`` x ``block`` pixels gathered into channels: block row, block column, depth.
+
+    TFLite SPACE_TO_DEPTH, ONNX SpaceToDepth, NNAPI SPACE_TO_DEPTH, NNRt SPACE_TO_DEPTH.
+    """
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        if x.shape is None:
+            return moved(x, None)
+        if len(x.shape) != 4:
+            raise ValueError(f"input has rank {len(x.shape)}, must have 4")
+        result = list(x.shape)
+        channel = channel_dim(4, self.layout)
+        result[channel] = _scaled(x.shape[channel], self.block * self.block, 1)
+        for dim in spatial_dims(4, self.layout):
+            result[dim] = _scaled(x.shape[dim], 1, self.block)
+        return moved(x, tuple(result))
+
+
+@op_class
+class SpaceToBatch(Move):
+    """Pads dimensions 1.. (with real 0) and moves blocks of them into the batch.
+
+    ``block`` has one entry for each of dimensions 1..M, ``pads`` a (before, after) pair each. None: operands
+    ``block`` [M] and ``pads`` [M, 2] give them at run time. ``channels_first`` when dimensions 2..M+1 are
+    meant instead. TFLite SPACE_TO_BATCH_ND, NNAPI SPACE_TO_BATCH_ND, NNRt SPACE_TO_BATCH_ND.
+    """
+
+    operands = (Operand("x", ANY), index_operand("block"), index_operand("pads"))
+
+    block: tuple[int, ...] | None
+    pads: tuple[tuple[int, int], ...] | None
+    channels_first: bool = False
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        if x.shape is None:
+            return moved(x, None)
+        if self.block is None or self.pads is None:
+            return moved(x, (None,) * len(x.shape))
+        first = 2 if self.channels_first else 1
+        if len(x.shape) < first + len(self.block):
+            raise ValueError(f"{len(self.block)} block sizes for rank {len(x.shape)}")
+        result = list(x.shape)
+        for i, (size, (before, after)) in enumerate(zip(self.block, self.pads, strict=True)):
+            dim = result[first + i]
+            padded = dim + before + after if isinstance(dim, int) else None
+            result[first + i] = _scaled(padded, 1, size)
+            result[0] = _scaled(result[0], size, 1)
+        return moved(x, tuple(result))
+
+
+@op_class
+class BatchToSpace(Move):
+    """Moves blocks of the batch into dimensions 1.. and crops them: SpaceToBatch's inverse.
+
+    Attributes and operands as there, with ``crops`` for pads. TFLite BATCH_TO_SPACE_ND, NNAPI
+    BATCH_TO_SPACE_ND (no crops), NNRt BATCH_TO_SPACE_ND.
+    """
+
+    operands = (Operand("x", ANY), index_operand("block"), index_operand("crops"))
+
+    block: tuple[int, ...] | None
+    crops: tuple[tuple[int, int], ...] | None
+    channels_first: bool = False
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        if x.shape is None:
+            return moved(x, None)
+        if self.block is None or self.crops is None:
+            return moved(x, (None,) * len(x.shape))
+        first = 2 if self.channels_first else 1
+        if len(x.shape) < first + len(self.block):
+            raise ValueError(f"{len(self.block)} block sizes for rank {len(x.shape)}")
+        result = list(x.shape)
+        for i, (size, (before, after)) in enumerate(zip(self.block, self.crops, strict=True)):
+            dim = result[first + i]
+            result[first + i] = dim * size - before - after if isinstance(dim, int) else None
+            result[0] = _scaled(result[0], 1, size)
+        return moved(x, tuple(result))

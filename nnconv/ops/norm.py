@@ -1,0 +1,77 @@
+"""Ops that normalize along an axis."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from nnconv.ir.dtype import FLOATS, INTEGERS
+from nnconv.ir.op import (
+    Activation,
+    LayoutKind,
+    Op,
+    Operand,
+    Perm,
+    Permuted,
+    Types,
+    op_class,
+    operand_type,
+)
+from nnconv.ir.types import TensorType
+
+
+@op_class
+class _Normalization(Op):
+    operands: ClassVar[tuple[Operand, ...]] = (Operand("x", FLOATS | INTEGERS),)
+    layout_kind: ClassVar[LayoutKind] = LayoutKind.ATTRIBUTE
+
+    axis: int
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        if x.shape is not None and not 0 <= self.axis < max(len(x.shape), 1):
+            raise ValueError(f"axis {self.axis} is out of range for rank {len(x.shape)}")
+        return (TensorType(x.dtype, x.shape),)
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        if operand_type(types, 0).rank != len(perm):
+            return None
+        return Permuted(self.replace(axis=perm.index(self.axis)), (perm,), (perm,))
+
+
+@op_class
+class Softmax(_Normalization):
+    """e**(beta * x) over its sum along ``axis`` (from the front). Quantized: result scale 1/256.
+
+    TFLite SOFTMAX (last axis), ONNX Softmax, NNAPI SOFTMAX, NNRt SOFTMAX.
+    """
+
+    beta: float = 1.0
+
+
+class LogSoftmax(_Normalization):
+    """Logarithm of Softmax. Quantized: result scale 16/256. TFLite LOG_SOFTMAX, ONNX LogSoftmax, NNAPI LOG_SOFTMAX."""
+
+
+@op_class
+class L2Normalization(_Normalization):
+    """x over the root of the sum of squares along ``axis``, at least ``epsilon`` under the root's result.
+
+    TFLite L2_NORMALIZATION (last axis, epsilon 1e-6), NNAPI L2_NORMALIZATION, NNRt L2_NORMALIZE.
+    """
+
+    epsilon: float = 1e-6
+    activation: Activation = Activation.NONE
+
+
+@op_class
+class LocalResponseNormalization(_Normalization):
+    """x / (bias + alpha * sum of squares of the ``radius`` neighbours on each side along ``axis``) ** beta.
+
+    alpha isn't divided by the window's size (ONNX's is). TFLite LOCAL_RESPONSE_NORMALIZATION, ONNX LRN,
+    NNAPI LOCAL_RESPONSE_NORMALIZATION, NNRt LRN.
+    """
+
+    radius: int
+    bias: float
+    alpha: float
+    beta: float

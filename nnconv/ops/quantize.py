@@ -1,0 +1,85 @@
+"""Ops between number types: quantized, float, integer, bit patterns."""
+
+from __future__ import annotations
+
+from nnconv.ir.dtype import ANY, FLOATS, NUMBERS, DType
+from nnconv.ir.op import LayoutKind, Op, Operand, QuantRule, Types, op_class, operand_type
+from nnconv.ir.types import TensorType
+
+
+@op_class
+class _Conversion(Op):
+    layout_kind = LayoutKind.TRANSPARENT
+
+    dtype: DType
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        return (TensorType(self.dtype, operand_type(types, 0).shape),)
+
+
+class Quantize(_Conversion):
+    """Real values, or codes of other parameters, to codes of the result's parameters.
+
+    TFLite QUANTIZE, ONNX QuantizeLinear, NNAPI QUANTIZE, NNRt QUANT_DTYPE_CAST.
+    """
+
+    operands = (Operand("x", NUMBERS),)
+
+
+class Dequantize(_Conversion):
+    """Codes to real values. TFLite DEQUANTIZE, ONNX DequantizeLinear, NNAPI DEQUANTIZE, NNRt QUANT_DTYPE_CAST."""
+
+    operands = (Operand("x", NUMBERS),)
+
+
+class Cast(_Conversion):
+    """The stored numbers in another type; quantization parameters are ignored.
+
+    Float to integer truncates toward zero and saturates, NaN gives the greatest integer (TFLite; undefined in ONNX).
+    Integer to narrower integer keeps the low bits. Anything but zero is true. Complex to real drops the imaginary part.
+    TFLite CAST, ONNX Cast, NNAPI CAST, NNRt CAST.
+    """
+
+    operands = (Operand("x", ANY),)
+    quant_rule = QuantRule.EXACT
+
+
+@op_class
+class Bitcast(Op):
+    """The same bytes read as another type; a last dimension makes up for a difference in size. TFLite BITCAST."""
+
+    operands = (Operand("x", ANY),)
+    quant_rule = QuantRule.EXACT
+
+    dtype: DType
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        old, new = x.dtype.bits, self.dtype.bits
+        if x.shape is None or old == new:
+            return (TensorType(self.dtype, x.shape),)
+        if old > new:
+            return (TensorType(self.dtype, (*x.shape, old // new)),)
+        if not x.shape or (isinstance(x.shape[-1], int) and x.shape[-1] != new // old):
+            raise ValueError(f"shape {x.shape} of {x.dtype} doesn't make up {self.dtype}")
+        return (TensorType(self.dtype, x.shape[:-1]),)
+
+
+@op_class
+class FakeQuant(Op):
+    """Real values rounded to the grid of ``bits`` between ``low`` and ``high``. TFLite FAKE_QUANT.
+
+    The grid is nudged so that 0 is on it, as TensorFlow does.
+    """
+
+    operands = (Operand("x", FLOATS),)
+    layout_kind = LayoutKind.TRANSPARENT
+
+    low: float
+    high: float
+    bits: int = 8
+    narrow: bool = False
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        return (TensorType(x.dtype, x.shape),)

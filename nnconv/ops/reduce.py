@@ -1,0 +1,171 @@
+"""Reductions along axes, running sums, and indices of extremes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from nnconv.ir.dtype import NUMBERS, DType
+from nnconv.ir.op import (
+    LayoutKind,
+    Op,
+    Operand,
+    Perm,
+    Permuted,
+    QuantRule,
+    Types,
+    op_class,
+    operand_type,
+)
+from nnconv.ir.types import Dim, TensorType
+from nnconv.ops.shape import index_operand
+
+_BOOL = frozenset({DType.BOOL})
+
+
+def reduced_perm(perm: Perm, axes: tuple[int, ...], *, keep_dims: bool) -> Perm | None:
+    """The transpose that a reduction's result comes out with; None when it is unchanged."""
+    if keep_dims:
+        return perm
+    rest = [p for p in perm if p not in axes]
+    order = sorted(rest)
+    induced = tuple(order.index(p) for p in rest)
+    return None if induced == tuple(range(len(induced))) else induced
+
+
+@op_class
+class _Reduction(Op):
+    operands: ClassVar[tuple[Operand, ...]] = (Operand("x", NUMBERS), index_operand("axes"))
+    layout_kind: ClassVar[LayoutKind] = LayoutKind.ATTRIBUTE
+
+    axes: tuple[int, ...] | None
+    keep_dims: bool = False
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        if x.shape is None:
+            return (TensorType(x.dtype, None),)
+        if self.axes is None:
+            return (TensorType(x.dtype, (None,) * len(x.shape) if self.keep_dims else None),)
+        if any(not 0 <= axis < len(x.shape) for axis in self.axes):
+            raise ValueError(f"axes {list(self.axes)} are out of range for rank {len(x.shape)}")
+        result: list[Dim] = []
+        for i, dim in enumerate(x.shape):
+            if i not in self.axes:
+                result.append(dim)
+            elif self.keep_dims:
+                result.append(1)
+        return (TensorType(x.dtype, tuple(result)),)
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        if self.axes is None or operand_type(types, 0).rank != len(perm):
+            return None
+        op = self.replace(axes=tuple(sorted(perm.index(a) for a in self.axes)))
+        result = reduced_perm(perm, self.axes, keep_dims=self.keep_dims)
+        rest = (None,) * (len(types) - 1)
+        return Permuted(op, (perm, *rest), (result,))
+
+
+class ReduceMean(_Reduction):
+    """Mean over ``axes`` (from the front; None: operand ``axes``). Integers truncate toward zero.
+
+    TFLite MEAN, ONNX ReduceMean, NNAPI MEAN, NNRt REDUCE_MEAN.
+    """
+
+
+class ReduceSum(_Reduction):
+    """Sum over ``axes``; integers wrap. TFLite SUM, ONNX ReduceSum, NNAPI REDUCE_SUM, NNRt REDUCE_SUM."""
+
+
+class ReduceProd(_Reduction):
+    """Product over ``axes``. TFLite REDUCE_PROD, ONNX ReduceProd, NNAPI REDUCE_PROD, NNRt REDUCE_PROD."""
+
+
+class ReduceMax(_Reduction):
+    """Greatest over ``axes``. TFLite REDUCE_MAX, ONNX ReduceMax, NNAPI REDUCE_MAX, NNRt REDUCE_MAX."""
+
+    operands = (Operand("x", NUMBERS | _BOOL), index_operand("axes"))
+
+
+class ReduceMin(_Reduction):
+    """Least over ``axes``. TFLite REDUCE_MIN, ONNX ReduceMin, NNAPI REDUCE_MIN, NNRt REDUCE_MIN."""
+
+    operands = (Operand("x", NUMBERS | _BOOL), index_operand("axes"))
+
+
+class ReduceAny(_Reduction):
+    """Whether any is true. TFLite REDUCE_ANY, NNAPI REDUCE_ANY; ONNX ReduceMax on integers."""
+
+    operands = (Operand("x", _BOOL), index_operand("axes"))
+    quant_rule = QuantRule.EXACT
+
+
+class ReduceAll(_Reduction):
+    """Whether all are true. TFLite REDUCE_ALL, NNAPI REDUCE_ALL, NNRt ALL; ONNX ReduceMin on integers."""
+
+    operands = (Operand("x", _BOOL), index_operand("axes"))
+    quant_rule = QuantRule.EXACT
+
+
+@op_class
+class _ArgExtreme(Op):
+    operands: ClassVar[tuple[Operand, ...]] = (Operand("x", NUMBERS | _BOOL),)
+    layout_kind: ClassVar[LayoutKind] = LayoutKind.ATTRIBUTE
+    quant_rule: ClassVar[QuantRule] = QuantRule.EXACT
+
+    axis: int
+    dtype: DType = DType.INT32
+    keep_dims: bool = False
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        if x.shape is None:
+            return (TensorType(self.dtype, None),)
+        if not 0 <= self.axis < len(x.shape):
+            raise ValueError(f"axis {self.axis} is out of range for rank {len(x.shape)}")
+        middle: tuple[Dim, ...] = (1,) if self.keep_dims else ()
+        shape = (*x.shape[: self.axis], *middle, *x.shape[self.axis + 1 :])
+        return (TensorType(self.dtype, shape),)
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        if operand_type(types, 0).rank != len(perm):
+            return None
+        op = self.replace(axis=perm.index(self.axis))
+        result = reduced_perm(perm, (self.axis,), keep_dims=self.keep_dims)
+        return Permuted(op, (perm,), (result,))
+
+
+class ArgMax(_ArgExtreme):
+    """Index of the greatest along ``axis`` (from the front), the first of equals.
+
+    Codes are compared as they are. TFLite ARG_MAX, ONNX ArgMax, NNAPI ARGMAX, NNRt ARG_MAX.
+    """
+
+
+class ArgMin(_ArgExtreme):
+    """Index of the least along ``axis``, the first of equals. TFLite ARG_MIN, ONNX ArgMin, NNAPI ARGMIN."""
+
+
+@op_class
+class CumSum(Op):
+    """Running sum along ``axis`` (from the front); ``exclusive`` leaves the element itself out.
+
+    TFLite CUMSUM, ONNX CumSum.
+    """
+
+    operands = (Operand("x", NUMBERS),)
+    layout_kind = LayoutKind.ATTRIBUTE
+
+    axis: int
+    exclusive: bool = False
+    reverse: bool = False
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        if x.shape is not None and not 0 <= self.axis < len(x.shape):
+            raise ValueError(f"axis {self.axis} is out of range for rank {len(x.shape)}")
+        return (TensorType(x.dtype, x.shape),)
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        if operand_type(types, 0).rank != len(perm):
+            return None
+        return Permuted(self.replace(axis=perm.index(self.axis)), (perm,), (perm,))

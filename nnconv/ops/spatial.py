@@ -1,0 +1,132 @@
+"""What all windowed ops share: padding, window arithmetic, and where the spatial extents are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnconv.ir.op import Layout, Perm
+from nnconv.ir.types import Dim, Shape
+
+
+@dataclass(frozen=True)
+class Padding:
+    """How many elements are put before and behind each spatial dimension.
+
+    Attributes:
+        before: counts at the start, one a spatial dimension.
+        after: counts at the end.
+        same: the extents aren't known yet: pad so that the result has ceil(extent / stride)
+            elements, the odd one at the end. ``before`` and ``after`` are then 0.
+    """
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    same: bool = False
+
+    @classmethod
+    def none(cls, rank: int = 2) -> Padding:
+        """No padding."""
+        return cls((0,) * rank, (0,) * rank)
+
+    @classmethod
+    def same_for(
+        cls,
+        extents: tuple[Dim, ...],
+        window: tuple[int, ...],
+        stride: tuple[int, ...],
+        dilation: tuple[int, ...],
+    ) -> Padding:
+        """SAME padding of TFLite, NNAPI and NNRt: the result has ceil(extent / stride) elements.
+
+        Where an extent isn't known and matters (stride above 1), the padding stays ``same``.
+        """
+        totals = []
+        for extent, size, step, spread in zip(extents, window, stride, dilation, strict=True):
+            reach = (size - 1) * spread + 1
+            if isinstance(extent, int):
+                count = -(-extent // step)
+                totals.append(max((count - 1) * step + reach - extent, 0))
+            elif step == 1:
+                totals.append(reach - 1)
+            else:
+                return cls((0,) * len(window), (0,) * len(window), same=True)
+        before = tuple(total // 2 for total in totals)
+        return cls(before, tuple(t - b for t, b in zip(totals, before, strict=True)))
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether nothing is padded."""
+        return not self.same and not any(self.before) and not any(self.after)
+
+
+def window_count(
+    extent: Dim, window: int, stride: int, dilation: int, before: int, after: int
+) -> Dim:
+    """How many windows fit into a padded extent; None when it isn't known.
+
+    Raises:
+        ValueError: when not even one fits into a known extent that isn't empty.
+    """
+    if not isinstance(extent, int):
+        total = before + after - (window - 1) * dilation
+        return extent if stride == 1 and total == 0 else None
+    reach = (window - 1) * dilation + 1
+    padded = extent + before + after
+    if padded < reach:
+        raise ValueError(f"window reaches over {reach} elements, the padded extent is {padded}")
+    return (padded - reach) // stride + 1
+
+
+def spatial_dims(rank: int, layout: Layout) -> range:
+    """Which dimensions of a tensor of ``rank`` are spatial."""
+    return range(1, rank - 1) if layout is Layout.NHWC else range(2, rank)
+
+
+def channel_dim(rank: int, layout: Layout) -> int:
+    """Which dimension of a tensor of ``rank`` holds the channels."""
+    return rank - 1 if layout is Layout.NHWC else 1
+
+
+def to_layout(layout: Layout, rank: int) -> Perm:
+    """The transpose that brings a tensor of the other layout into ``layout``."""
+    if layout is Layout.NCHW:
+        return (0, rank - 1, *range(1, rank - 1))
+    return (0, *range(2, rank), 1)
+
+
+def other(layout: Layout) -> Layout:
+    """The other layout."""
+    return Layout.NCHW if layout is Layout.NHWC else Layout.NHWC
+
+
+def window_shape(
+    shape: Shape,
+    layout: Layout,
+    *,
+    window: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+    padding: Padding,
+    channels: Dim,
+) -> Shape:
+    """Result shape of an op that slides a window over ``shape`` and gives ``channels`` channels.
+
+    Raises:
+        ValueError: when the rank doesn't fit the window, or a window doesn't fit.
+    """
+    if shape is None:
+        return None
+    rank = len(window) + 2
+    if len(shape) != rank:
+        raise ValueError(f"input has rank {len(shape)}, must have {rank}")
+    result: list[Dim] = [shape[0]] * rank
+    result[channel_dim(rank, layout)] = channels
+    for i, dim in enumerate(spatial_dims(rank, layout)):
+        extent = shape[dim]
+        if padding.same:
+            known = isinstance(extent, int)
+            result[dim] = -(-extent // stride[i]) if known else None  # type: ignore[operator]
+        else:
+            before, after = padding.before[i], padding.after[i]
+            result[dim] = window_count(extent, window[i], stride[i], dilation[i], before, after)
+    return tuple(result)
