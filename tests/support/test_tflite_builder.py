@@ -302,9 +302,8 @@ def test_litert_says_nothing_on_stderr(tmp_path):
     path = tmp_path / "model.tflite"
     path.write_bytes(b.build())
     # A process of its own, as XNNPACK announces itself only once.
-    code = "import sys, numpy; from support.litert import run_litert; " + (
-        "run_litert(sys.argv[1], [numpy.ones(2, 'float32')], 'xnn')"
-    )
+    run = "run_litert(sys.argv[1], [numpy.ones(2, 'float32')], 'xnn')"
+    code = f"import sys, numpy; from support.litert import run_litert; {run}"
     done = subprocess.run(
         [sys.executable, "-c", code, path],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
