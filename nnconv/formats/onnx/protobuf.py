@@ -177,6 +177,13 @@ def _int_item(item: Any) -> bytes:
     return varint(int(item))
 
 
+_FLOAT32 = struct.Struct("<f")
+
+
+def _float_item(item: Any) -> bytes:
+    return _FLOAT32.pack(float(item))
+
+
 def _string_item(item: str | bytes) -> bytes:
     # The field is of bytes, so a text that stands for bytes beyond UTF-8 survives.
     content = item.encode(errors="surrogateescape") if isinstance(item, str) else item
@@ -184,8 +191,8 @@ def _string_item(item: str | bytes) -> bytes:
 
 
 _ITEM_ENCODERS: dict[AttributeType, Callable[[Any], bytes]] = {
-    AttributeType.FLOAT: struct.Struct("<f").pack,
-    AttributeType.FLOATS: struct.Struct("<f").pack,
+    AttributeType.FLOAT: _float_item,
+    AttributeType.FLOATS: _float_item,
     AttributeType.INT: _int_item,
     AttributeType.INTS: _int_item,
     AttributeType.STRING: _string_item,
