@@ -1,0 +1,1 @@
+"""The TFLite format: reading .tflite files and giving their content a meaning."""

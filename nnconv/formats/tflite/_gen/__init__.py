@@ -1,0 +1,1 @@
+"""Generated modules: data that tools/ makes from the schemas of others. Never edited."""
