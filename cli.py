@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 import nnconv
+from nnconv.console import (
+    describe_array,
+    describe_shape,
+    describe_value,
+    print_json,
+    print_table,
+    value_row,
+    working,
+)
 from nnconv.errors import ExitCode, NnconvError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from nnconv.ir import Value
 
 INTERNAL_ERROR = 70
 """Exit code when nnconv itself is at fault (EX_SOFTWARE of sysexits.h)."""
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
-
-LONG_WORK_SECONDS = 1.5
-"""How long a command works in silence before a terminal is shown that it does."""
 
 FORMATS = ("tflite", "onnx")
 
@@ -46,108 +47,6 @@ class Session:
         """Start with the defaults."""
         self.as_json = False
         self.debug = False
-
-
-# --------------------------------------------------------------------------- printing
-
-
-def print_json(data: Mapping[str, Any]) -> None:
-    """Print one JSON object. Numbers that JSON lacks (nan, inf) become strings."""
-    click.echo(json.dumps(_jsonable(data), indent=2, ensure_ascii=False))
-
-
-def _jsonable(data: Any) -> Any:
-    if isinstance(data, float) and not math.isfinite(data):
-        return str(data)
-    if isinstance(data, Mapping):
-        return {str(key): _jsonable(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_jsonable(value) for value in data]
-    return data
-
-
-def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table: drawn by rich on a terminal, else in plain aligned columns."""
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(title=title, title_justify="left", title_style="bold")
-        for name in header:
-            table.add_column(name, overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row))  # Text: names may look like markup
-        Console().print(table)
-        return
-    lines = [tuple(header), *(tuple(row) for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    click.echo(f"{title}:")
-    for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        click.echo(f"  {'  '.join(cells)}".rstrip())
-
-
-@contextlib.contextmanager
-def working(message: str) -> Iterator[None]:
-    """Show on a terminal that work goes on, if it takes long; say nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from threading import Timer
-
-    shown = contextlib.ExitStack()
-
-    def show() -> None:
-        from rich.console import Console
-
-        shown.enter_context(Console(stderr=True).status(message))
-
-    timer = Timer(LONG_WORK_SECONDS, show)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        shown.close()
-
-
-def describe_shape(shape: Sequence[int | str | None] | None) -> str:
-    """Give a shape as text, such as ``1,?,64``; unknown extents are ``?``."""
-    if shape is None:
-        return "?"
-    return ",".join("?" if dim is None else str(dim) for dim in shape) or "scalar"
-
-
-def describe_value(value: Value) -> dict[str, Any]:
-    """Give what is known of an input or output, fit for JSON."""
-    quant = value.quant
-    return {
-        "name": value.name,
-        "dtype": str(value.dtype),
-        "shape": None if value.shape is None else list(value.shape),
-        "quant": None
-        if quant is None
-        else {
-            "scale": list(quant.scale),
-            "zero_point": list(quant.zero_point),
-            "axis": quant.axis,
-            "block": quant.block,
-        },
-    }
-
-
-def _value_row(role: str, value: Value) -> tuple[str, ...]:
-    quant = value.quant
-    return (
-        role,
-        value.name,
-        str(value.dtype),
-        describe_shape(value.shape),
-        "" if quant is None else str(quant),
-    )
 
 
 # --------------------------------------------------------------------------- options
@@ -232,6 +131,27 @@ def _read_array(name: str, path: Path) -> np.ndarray:
             f"--input {name}: {path} is an archive of arrays.", hint="Save one array with np.save."
         )
     return array
+
+
+def _save_arrays(arrays: Mapping[str, np.ndarray], folder: Path) -> dict[str, Path]:
+    """Save each array under its name, less the characters that file names can't have."""
+    import numpy as np
+
+    files: dict[str, Path] = {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in arrays.items():
+            stem = "".join(c if c.isalnum() or c in "._-" else "_" for c in name).strip(".") or "_"
+            path = folder / f"{stem}.npy"
+            number = 1
+            while path in files.values():
+                number += 1
+                path = folder / f"{stem}-{number}.npy"
+            np.save(path, array, allow_pickle=False)
+            files[name] = path
+    except OSError as error:
+        raise UsageError(f"--output-dir {folder}: can't write there: {error}") from error
+    return files
 
 
 # --------------------------------------------------------------------------- commands
@@ -358,9 +278,9 @@ def inspect(*, model: Path, show_graph: bool, as_json: bool) -> None:
         click.echo(f"description: {loaded.description}")
     for signature in loaded.signatures:
         rows = [
-            *(_value_row("input", value) for value in signature.inputs),
-            *(_value_row("state", state.input) for state in signature.states),
-            *(_value_row("output", value) for value in signature.outputs),
+            *(value_row("input", value) for value in signature.inputs),
+            *(value_row("state", state.input) for state in signature.states),
+            *(value_row("output", value) for value in signature.outputs),
         ]
         title = f"signature {signature.key}" if signature.key else "inputs and outputs"
         print_table(title, ("role", "name", "dtype", "shape", "quantization"), rows)
@@ -431,41 +351,6 @@ def run(
     print_table(device, ("output", "dtype", "shape", "min", "mean", "max", "file"), rows)
 
 
-def describe_array(name: str, array: np.ndarray) -> dict[str, Any]:
-    """Give an array's dtype, shape and range, fit for JSON; no range where there is none."""
-    has_range = array.size > 0 and array.dtype.kind in "biuf"
-    wide = array.astype("float64") if has_range else array
-    return {
-        "name": name,
-        "dtype": str(array.dtype),
-        "shape": list(array.shape),
-        "min": float(wide.min()) if has_range else None,
-        "mean": float(wide.mean()) if has_range else None,
-        "max": float(wide.max()) if has_range else None,
-    }
-
-
-def _save_arrays(arrays: Mapping[str, np.ndarray], folder: Path) -> dict[str, Path]:
-    """Save each array under its name, less the characters that file names can't have."""
-    import numpy as np
-
-    files: dict[str, Path] = {}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, array in arrays.items():
-            stem = "".join(c if c.isalnum() or c in "._-" else "_" for c in name).strip(".") or "_"
-            path = folder / f"{stem}.npy"
-            number = 1
-            while path in files.values():
-                number += 1
-                path = folder / f"{stem}-{number}.npy"
-            np.save(path, array, allow_pickle=False)
-            files[name] = path
-    except OSError as error:
-        raise UsageError(f"--output-dir {folder}: can't write there: {error}") from error
-    return files
-
-
 @cli.command()
 @common_options
 def devices(*, as_json: bool) -> None:
@@ -479,6 +364,27 @@ def devices(*, as_json: bool) -> None:
         for device in found
     ]
     print_table("devices", ("name", "type", "available", "note"), rows)
+
+
+@cli.command()
+@click.option("--format", "format_name", type=FORMAT, help="Only this format's ops.")
+@common_options
+def ops(*, format_name: str | None, as_json: bool) -> None:
+    """List the ops that can be read and written, by format."""
+    from nnconv.formats import op_support
+
+    tables = {name: op_support(name) for name in ([format_name] if format_name else FORMATS)}
+    if as_json:
+        print_json(
+            {
+                name: [{"op": row.op, "read": row.read, "write": row.write} for row in rows]
+                for name, rows in tables.items()
+            }
+        )
+        return
+    for name, rows in tables.items():
+        cells = [(row.op, *("yes" if can else "" for can in (row.read, row.write))) for row in rows]
+        print_table(f"{name}: {len(rows)} ops", ("op", "read", "write"), cells)
 
 
 # --------------------------------------------------------------------------- errors and exit codes
@@ -526,7 +432,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             obj=session,
         )
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else error.format_message(), err=True)
+        click.echo(error.ctx.get_help(), err=True)
         return ExitCode.USAGE
     except click.ClickException as error:
         if session.as_json:

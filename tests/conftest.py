@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
 from support.places import FIXTURES, ROOT, find_shared_dir
 
 # The tests are for the installed package. ``python -m pytest`` puts the working directory first on

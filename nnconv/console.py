@@ -1,0 +1,134 @@
+"""What the command line prints: tables, JSON, progress, and descriptions of values and arrays."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nnconv.ir import Value
+
+LONG_WORK_SECONDS = 1.5
+"""How long a command works in silence before a terminal is shown that it does."""
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    """Print one JSON object. Numbers that JSON lacks (nan, inf) become strings."""
+    click.echo(json.dumps(_jsonable(data), indent=2, ensure_ascii=False))
+
+
+def _jsonable(data: Any) -> Any:
+    if isinstance(data, float) and not math.isfinite(data):
+        return str(data)
+    if isinstance(data, Mapping):
+        return {str(key): _jsonable(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_jsonable(value) for value in data]
+    return data
+
+
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table: drawn by rich on a terminal, else in plain aligned columns."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(title=title, title_justify="left", title_style="bold")
+        for name in header:
+            table.add_column(name, overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))  # Text: names may look like markup
+        Console().print(table)
+        return
+    lines = [tuple(header), *(tuple(row) for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    click.echo(f"{title}:")
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        click.echo(f"  {'  '.join(cells)}".rstrip())
+
+
+@contextlib.contextmanager
+def working(message: str) -> Iterator[None]:
+    """Show on a terminal that work goes on, if it takes long; say nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from threading import Timer
+
+    shown = contextlib.ExitStack()
+
+    def show() -> None:
+        from rich.console import Console
+
+        shown.enter_context(Console(stderr=True).status(message))
+
+    timer = Timer(LONG_WORK_SECONDS, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        shown.close()
+
+
+def describe_shape(shape: Sequence[int | str | None] | None) -> str:
+    """Give a shape as text, such as ``1,?,64``; unknown extents are ``?``."""
+    if shape is None:
+        return "?"
+    return ",".join("?" if dim is None else str(dim) for dim in shape) or "scalar"
+
+
+def describe_value(value: Value) -> dict[str, Any]:
+    """Give what is known of an input or output, fit for JSON."""
+    quant = value.quant
+    return {
+        "name": value.name,
+        "dtype": str(value.dtype),
+        "shape": None if value.shape is None else list(value.shape),
+        "quant": None
+        if quant is None
+        else {
+            "scale": list(quant.scale),
+            "zero_point": list(quant.zero_point),
+            "axis": quant.axis,
+            "block": quant.block,
+        },
+    }
+
+
+def value_row(role: str, value: Value) -> tuple[str, ...]:
+    """Give the cells that show an input or output in a table."""
+    quant = value.quant
+    return (
+        role,
+        value.name,
+        str(value.dtype),
+        describe_shape(value.shape),
+        "" if quant is None else str(quant),
+    )
+
+
+def describe_array(name: str, array: np.ndarray) -> dict[str, Any]:
+    """Give an array's dtype, shape and range, fit for JSON; no range where there is none."""
+    has_range = array.size > 0 and array.dtype.kind in "biuf"
+    wide = array.astype("float64") if has_range else array
+    return {
+        "name": name,
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "min": float(wide.min()) if has_range else None,
+        "mean": float(wide.mean()) if has_range else None,
+        "max": float(wide.max()) if has_range else None,
+    }

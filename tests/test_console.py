@@ -1,0 +1,71 @@
+"""What is printed, on a terminal and elsewhere."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from nnconv.console import describe_array, describe_shape, print_json, print_table
+
+ROWS = [("conv[bold]1", "2"), ("[/red]", "")]
+TABLE = f"from nnconv.console import print_table; print_table('ops', ('name', 'count'), {ROWS!r})"
+
+
+def test_piped_table_is_plain_aligned_text(capsys):
+    print_table("ops", ("name", "count"), ROWS)
+    assert capsys.readouterr().out == ("ops:\n  name         count\n  conv[bold]1  2\n  [/red]\n")
+
+
+def test_terminal_gets_a_drawn_table_with_names_as_they_are():
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen([sys.executable, "-c", TABLE], stdout=theirs, stdin=theirs)
+    os.close(theirs)
+    seen = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            seen += chunk
+    except OSError:  # Linux's way to say that the other end is closed
+        pass
+    os.close(ours)
+    assert child.wait() == 0
+    text = seen.decode()
+    assert "\u2502" in text or "\u2503" in text
+    assert all(name in text for name, _ in ROWS)
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [(None, "?"), ((), "scalar"), ((1, None, 3), "1,?,3"), (("batch", 4), "batch,4")],
+)
+def test_shapes_show_what_is_unknown(shape, text):
+    assert describe_shape(shape) == text
+
+
+def test_json_has_no_number_that_json_lacks(capsys):
+    print_json({"a": [float("inf"), 1.5], "b": {"c": float("nan")}})
+    assert capsys.readouterr().out == (
+        '{\n  "a": [\n    "inf",\n    1.5\n  ],\n  "b": {\n    "c": "nan"\n  }\n}\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("array", "least", "mean", "most"),
+    [
+        (np.array([[-128, 127]], np.int8), -128.0, -0.5, 127.0),
+        (np.array([True, False]), 0.0, 0.5, 1.0),
+        (np.zeros((0, 3), np.float32), None, None, None),
+        (np.array([1 + 2j], np.complex64), None, None, None),
+    ],
+)
+def test_array_is_described_by_its_range(array, least, mean, most):
+    assert describe_array("x", array) == {
+        "name": "x",
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "min": least,
+        "mean": mean,
+        "max": most,
+    }
