@@ -319,13 +319,15 @@ def run(
     as_json: bool,
 ) -> None:
     """Run MODEL once on a device and show its outputs."""
-    from nnconv.diff.inputs import random_inputs
-
     loaded = nnconv.load(model)
     names = [value.name for value in loaded.inputs]
     given = dict(_name_and_file(text, names) for text in inputs)
     feeds = {name: _read_array(name, path) for name, path in given.items()}
-    drawn = random_inputs([v for v in loaded.inputs if v.name not in feeds], seed=seed)
+    drawn: dict[str, np.ndarray] = {}
+    if missing := [value for value in loaded.inputs if value.name not in feeds]:
+        from nnconv.diff.inputs import random_inputs
+
+        drawn = random_inputs(missing, seed=seed)
     with working(f"running {model.name}"):
         results = nnconv.compile(loaded, device).run({**drawn, **feeds})
     files = _save_arrays(results, output_dir) if output_dir else {}
