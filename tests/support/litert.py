@@ -72,7 +72,7 @@ class LiteRtRunner:
         if len(inputs) != len(names):
             raise ValueError(f"the model has {len(names)} inputs, got {len(inputs)}")
         arrays = [np.ascontiguousarray(array).reshape(np.shape(array)) for array in inputs]
-        shapes = [array.shape for array in arrays]
+        shapes: list[tuple[int, ...]] = [array.shape for array in arrays]
         with _quiet():
             if shapes != self._shapes:
                 for detail, shape in zip(self._inputs, shapes, strict=True):
