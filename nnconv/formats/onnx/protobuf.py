@@ -44,8 +44,12 @@ Part: TypeAlias = bytes | Tensor
 Location: TypeAlias = tuple[str, int]
 """Where a tensor's bytes lie outside the model: file name (relative to the model) and offset."""
 
-MAX_BYTES = (1 << 31) - 1
-"""What protobuf's own readers take at most."""
+MAX_BYTES = (1 << 31) - (1 << 20)
+"""The largest model in one file: 2 GiB less a margin.
+
+protobuf's C++ reader, and so onnxruntime, takes 17 bytes less than 2 GiB; the rest is for tools
+that add to a model.
+"""
 
 _INLINE_BYTES = 4096
 """Tensors up to this size are copied among the ready bytes at once."""
