@@ -50,6 +50,8 @@ _PLAN_COST = 512
 _ITEM_COST = 16
 _BUDGET_BASE = 4 << 20
 _BUDGET_PER_BYTE = 8
+_REFILL_BASE = 32 << 20
+_REFILL_PER_BYTE = 16
 
 _Row = tuple[Any, ...]
 
@@ -118,6 +120,10 @@ class Reader:
                 "the file refers to the same parts again and again: its content would be many "
                 f"times larger than its {self.size} bytes"
             )
+
+    def refill(self) -> None:
+        """Start a new, larger budget, for a walk over the file that may look at a part twice."""
+        self._budget = _REFILL_BASE + _REFILL_PER_BYTE * self.size
 
     def plan(self, name: str, vtable: int, *, pos: int) -> _Plan:
         """Read the vtable at ``vtable`` as one for tables of type ``name``."""

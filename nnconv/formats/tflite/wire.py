@@ -440,6 +440,7 @@ def read(source: str | os.PathLike[str] | Buffer, name: str = "") -> File:
     _check_kind(reader)
     file = File(reader)
     check_file(file)
+    reader.refill()
     return file
 
 

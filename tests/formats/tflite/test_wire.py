@@ -699,3 +699,11 @@ def test_time_grows_with_the_file():
     large_time = min(seconds(large) for _ in range(3))
     assert large_time < 1.5
     assert large_time < 7 * max(small_time, 0.02)  # 4 would be linear; machines are noisy
+
+
+def test_a_file_may_be_walked_many_times():
+    file = wire.read(chain(100))
+    for _ in range(200):
+        for op in file.subgraphs[0].operators:
+            assert (op.intermediates, op.calls, op.options.int("stride_h")) == ((), (), 1)
+        assert wire.tensor_data(file, file.subgraphs[0].tensors[0]) is None
