@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nnconv import errors
     from nnconv.backends import Device, compile, devices  # noqa: A004 - compile is what it does
-    from nnconv.conversion import ConversionReport, convert
-    from nnconv.formats import load, save
+    from nnconv.conversion import ConversionReport, convert, load, save
     from nnconv.ir import Model
 
 __version__ = "0.1.0"
@@ -42,8 +41,8 @@ _HOME = {
     "compile": "nnconv.backends",
     "convert": "nnconv.conversion",
     "devices": "nnconv.backends",
-    "load": "nnconv.formats",
-    "save": "nnconv.formats",
+    "load": "nnconv.conversion",
+    "save": "nnconv.conversion",
 }
 """The module that each lazy public name lives in."""
 

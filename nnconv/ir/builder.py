@@ -36,9 +36,7 @@ class Builder:
         self.before = before
         self.origin = origin
 
-    def input(
-        self, name: str, dtype: DType, shape: Shape, *, quant: Quant | None = None
-    ) -> Value:
+    def input(self, name: str, dtype: DType, shape: Shape, *, quant: Quant | None = None) -> Value:
         """Add a graph input."""
         value = Value(name, TensorType(dtype, shape, quant), origin=self.origin)
         self.graph.inputs.append(value)

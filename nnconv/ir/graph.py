@@ -58,7 +58,7 @@ class Value:
     def __init__(
         self,
         name: str,
-        type: TensorType,  # noqa: A002 - the field's own word
+        type: TensorType,
         *,
         data: np.ndarray | None = None,
         origin: Origin = NOWHERE,

@@ -117,7 +117,9 @@ class Quant:
         return f"{len(self.scale)} scales {kind} {zero}"
 
 
-def dequantize(codes: np.ndarray, quant: Quant, dtype: type[np.floating] = np.float32) -> np.ndarray:
+def dequantize(
+    codes: np.ndarray, quant: Quant, dtype: type[np.floating] = np.float32
+) -> np.ndarray:
     """Real values of ``codes`` (any shape), in ``dtype``."""
     scale, zero_point = quant.broadcast(codes.shape)
     return (codes.astype(dtype) - zero_point.astype(dtype)) * scale.astype(dtype)

@@ -49,7 +49,11 @@ class TensorType:
         return TensorType(self.dtype, shape, self.quant.permuted(perm) if self.quant else None)
 
     def __str__(self) -> str:
-        shape = "?" if self.shape is None else "x".join("?" if d is None else str(d) for d in self.shape)
+        shape = (
+            "?"
+            if self.shape is None
+            else "x".join("?" if d is None else str(d) for d in self.shape)
+        )
         text = f"{self.dtype}[{shape}]"
         return f"{text}<{self.quant}>" if self.quant else text
 

@@ -54,7 +54,6 @@ class _Pool(Op):
         )
         return (TensorType(x.dtype, shape),)
 
-
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
         target = other(self.layout)
         if perm != to_layout(target, len(self.window) + 2):

@@ -83,3 +83,10 @@ class FakeQuant(Op):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
         return (TensorType(x.dtype, x.shape),)
+
+    def grid(self) -> tuple[float, float, float]:
+        """Step, least and greatest value of the nudged grid."""
+        first, last = (1 if self.narrow else 0), (1 << self.bits) - 1
+        scale = (self.high - self.low) / (last - first)
+        zero = min(max(round(first - self.low / scale), first), last)
+        return scale, (first - zero) * scale, (last - zero) * scale

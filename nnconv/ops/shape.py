@@ -92,7 +92,7 @@ def _resolve_reshape(source: Shape, target: tuple[int, ...]) -> Shape:
         return target
     if count is not None:
         if rest == 0:
-            return tuple(0 if d < 0 else d for d in target)
+            return tuple(max(d, 0) for d in target)
         if count % rest:
             raise ValueError(f"{count} elements don't divide into shape {list(target)}")
         return tuple(count // rest if d < 0 else d for d in target)
@@ -289,7 +289,9 @@ class Split(Move):
         if not 0 <= self.axis < len(x.shape):
             raise ValueError(f"axis {self.axis} is out of range for rank {len(x.shape)}")
         extent, given = x.shape[self.axis], sum(s for s in self.sizes if s >= 0)
-        if isinstance(extent, int) and (extent < given or (extent != given and -1 not in self.sizes)):
+        if isinstance(extent, int) and (
+            extent < given or (extent != given and -1 not in self.sizes)
+        ):
             raise ValueError(f"parts {list(self.sizes)} don't make up extent {extent}")
         rest = extent - given if isinstance(extent, int) else None
         results: tuple[TensorType, ...] = ()

@@ -1,0 +1,125 @@
+"""Runs an IR graph with the numpy kernels, node by node.
+
+A kernel gets the op, its operands as arrays (None where absent) and gives a list of arrays:
+
+    def softmax(op: Softmax, x: np.ndarray) -> list[np.ndarray]: ...
+
+    KERNELS = {Softmax: softmax}
+
+Kernels stand in the file of their op's stem, and know nothing of quantization: by the op's quant rule the
+executor hands them real values (float64, dequantized) or the codes themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from nnconv.errors import BackendError
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Op, QuantRule
+from nnconv.ir.quant import dequantize, quantize
+from nnconv.ir.types import TensorType
+
+Array: TypeAlias = np.ndarray
+Kernel: TypeAlias = "Callable[..., list[Array]]"
+
+
+@cache
+def _family(stem: str) -> dict[type[Op], Kernel]:
+    name = f"nnconv.backends.reference.{stem}"
+    return import_module(name).KERNELS if find_spec(name) else {}
+
+
+@cache
+def kernel_of(op: type[Op]) -> Kernel | None:
+    """The kernel of an op: it stands in the file of the op's own stem."""
+    return _family(op.__module__.rpartition(".")[2]).get(op)
+
+
+def run_graph(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+    """Run a graph on arrays of its inputs' dtypes, in order.
+
+    Raises:
+        BackendError: when an op has no kernel, or a kernel refuses its operands.
+    """
+    memory: dict[Value, Array] = dict(zip(graph.inputs, inputs, strict=True))
+    remaining = _use_counts(graph)
+    for node in graph.nodes:
+        arrays = [None if v is None else _read(v, memory) for v in node.inputs]
+        for value, array in zip(node.outputs, run_node(node, arrays), strict=True):
+            memory[value] = array
+        for value in node.inputs:
+            if value is not None and value.data is None:
+                remaining[value] -= 1
+                if not remaining[value]:
+                    memory.pop(value, None)
+    return [_read(v, memory) for v in graph.outputs]
+
+
+def _read(value: Value, memory: Mapping[Value, Array]) -> Array:
+    return value.data if value.data is not None else memory[value]
+
+
+def _use_counts(graph: Graph) -> dict[Value, int]:
+    counts: dict[Value, int] = {}
+    for node in graph.nodes:
+        for value in node.inputs:
+            if value is not None:
+                counts[value] = counts.get(value, 0) + 1
+    for value in graph.outputs:
+        counts[value] = counts.get(value, 0) + 1
+    return counts
+
+
+def run_node(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
+    """Run one node on arrays of its operands' dtypes; gives arrays of its results' dtypes.
+
+    Raises:
+        BackendError: when the op has no kernel, or the kernel refuses its operands.
+    """
+    kernel = kernel_of(type(node.op))
+    if kernel is None:
+        raise BackendError(f"the reference backend has no kernel for {node.op.name}")
+    extra: dict[str, Any] = {"bodies": node.bodies} if node.bodies else {}
+    real = node.op.quant_rule is QuantRule.REAL
+    operands = [
+        _real(a, v.type) if real and a is not None and v is not None else a
+        for a, v in zip(arrays, node.inputs, strict=True)
+    ]
+    try:
+        with np.errstate(all="ignore"):
+            results = kernel(node.op, *operands, **extra)
+    except (ValueError, IndexError, ZeroDivisionError) as error:
+        raise BackendError(f"{node.op.name} ({node.origin}): {error}") from error
+    return [
+        _result(array, value.type, real=real)
+        for array, value in zip(results, node.outputs, strict=True)
+    ]
+
+
+def is_quantized(kind: TensorType) -> bool:
+    """Whether a tensor's numbers are codes of real values."""
+    return kind.quant is not None and kind.dtype.is_integer
+
+
+def _real(array: Array, kind: TensorType) -> Array:
+    if is_quantized(kind):
+        assert kind.quant is not None
+        return dequantize(array, kind.quant, np.float64)
+    if kind.dtype in (DType.FLOAT16, DType.BFLOAT16):
+        return array.astype(np.float32)
+    return array
+
+
+def _result(array: Array, kind: TensorType, *, real: bool) -> Array:
+    if real and is_quantized(kind):
+        assert kind.quant is not None
+        return quantize(array, kind.quant, kind.dtype)
+    return np.asarray(array).astype(kind.dtype.numpy, copy=False)

@@ -1,0 +1,63 @@
+"""Ops between number types."""
+
+from __future__ import annotations
+
+import numpy as np
+from nnconv.backends.reference.executor import Array, Kernel
+
+from nnconv.ir.dtype import DType
+from nnconv.ir.op import Op
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, Quantize
+
+
+def keep(op: Op, x: Array) -> list[Array]:
+    """Quantize, Dequantize: the executor converts by the operand's and the result's type."""
+    return [x]
+
+
+def cast(op: Cast, x: Array) -> list[Array]:
+    """Cast."""
+    target = op.dtype.numpy
+    if op.dtype is DType.BOOL:
+        return [x != 0]
+    if np.iscomplexobj(x) and target.kind != "c":
+        x = x.real
+    if x.dtype.kind == "f" and target.kind in "iu":
+        low, high = op.dtype.int_range
+        wide = np.trunc(x.astype(np.longdouble))
+        bounded = np.clip(np.nan_to_num(wide, nan=high, posinf=high, neginf=low), low, high)
+        return [bounded.astype(np.int64 if low < 0 else np.uint64).astype(target)]
+    if op.dtype in (DType.INT4, DType.UINT4, DType.INT2):
+        bits = op.dtype.bits
+        codes = x.astype(np.int64) & ((1 << bits) - 1)
+        if op.dtype.is_signed:
+            codes = np.where(codes >> (bits - 1), codes - (1 << bits), codes)
+        return [codes.astype(target)]
+    return [x.astype(target)]
+
+
+def bitcast(op: Bitcast, x: Array) -> list[Array]:
+    """Bitcast."""
+    target, size = op.dtype.numpy, x.dtype.itemsize
+    data = np.ascontiguousarray(x)
+    if target.itemsize == size:
+        return [data.view(target).reshape(x.shape)]
+    if target.itemsize < size:
+        return [data.reshape(*x.shape, 1).view(target)]
+    return [data.view(target)[..., 0]]
+
+
+def fake_quant(op: FakeQuant, x: Array) -> list[Array]:
+    """FakeQuant."""
+    scale, low, high = op.grid()
+    steps = np.floor((np.clip(x, low, high) - low) / scale + 0.5)
+    return [steps * scale + low]
+
+
+KERNELS: dict[type[Op], Kernel] = {
+    Quantize: keep,
+    Dequantize: keep,
+    Cast: cast,
+    Bitcast: bitcast,
+    FakeQuant: fake_quant,
+}

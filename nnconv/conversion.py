@@ -1,0 +1,267 @@
+"""Loading, saving and converting models: the formats and passes put together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nnconv.errors import UsageError
+from nnconv.formats import READABLE, WRITABLE, detect, format_for
+from nnconv.ir.graph import Model, Signature
+from nnconv.ir.op import Layout
+from nnconv.ir.types import Shape
+
+if TYPE_CHECKING:
+    from nnconv.diff.verify import Verification
+    from nnconv.passes.base import Pass
+
+IO_LAYOUTS = ("keep", "nhwc", "nchw")
+INT8_FORMS = ("resign", "keep")
+
+
+@dataclass
+class ConversionReport:
+    """What a conversion did.
+
+    Attributes:
+        source, target: the files.
+        source_format, target_format: their formats.
+        signature: the entry point that was converted.
+        other_signatures: entry points left out.
+        inputs, outputs: (name, dtype, shape) of the written interface, states included.
+        states: (input name, output name) of each state.
+        renamed: (kind, old name, new name) of inputs and outputs.
+        moved_io: inputs and outputs whose layout changed on request.
+        opset: the ONNX opset written.
+        counts: how many nodes of each type were written.
+        notes: what a user should know besides.
+        verification: what comparing the two files gave; None if it wasn't asked for.
+    """
+
+    source: str
+    target: str
+    source_format: str
+    target_format: str
+    signature: str = ""
+    other_signatures: list[str] = field(default_factory=list)
+    inputs: list[tuple[str, str, list[int | str | None] | None]] = field(default_factory=list)
+    outputs: list[tuple[str, str, list[int | str | None] | None]] = field(default_factory=list)
+    states: list[tuple[str, str]] = field(default_factory=list)
+    renamed: list[tuple[str, str, str]] = field(default_factory=list)
+    moved_io: list[str] = field(default_factory=list)
+    opset: int | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    verification: Verification | None = None
+
+    @property
+    def verified(self) -> bool | None:
+        """Whether source and result agree; None if that wasn't asked for."""
+        return None if self.verification is None else self.verification.passed
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain JSON-able data."""
+        return {**asdict(self), "verified": self.verified}
+
+
+def load(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    input_shapes: Mapping[str, Shape] | None = None,
+) -> Model:
+    """Read a model.
+
+    Args:
+        path: the file.
+        format: its format; told by content, then by suffix, when None.
+        input_shapes: shapes to give to inputs, by name.
+
+    Raises:
+        InvalidModelError: the file is broken.
+        UnsupportedError: it has nodes that can't be imported.
+        UsageError: the format can't be read, or an input has no such name.
+    """
+    kind = format or detect(path)
+    if kind not in READABLE:
+        raise UsageError(f"format {kind} can't be read; formats that can: {', '.join(READABLE)}")
+    from nnconv.formats.tflite.reader import read
+
+    return read(path, input_shapes=input_shapes)
+
+
+def save(
+    model: Model,
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    signature: str | None = None,
+    opset: int | None = None,
+    io_layout: str = "keep",
+    int8: str = "resign",
+) -> None:
+    """Write one entry point of a model; the model itself isn't changed.
+
+    Args:
+        model: what to write.
+        path: the file.
+        format: its format; told by the suffix when None.
+        signature: key of the entry point; the first when None.
+        opset: ONNX opset.
+        io_layout: ``keep`` leaves the interface as it is, ``nchw`` and ``nhwc`` drop the transposes at its edge.
+        int8: ``resign`` keeps int8 activations as uint8 inside (fast on x64), ``keep`` leaves the signs.
+
+    Raises:
+        UnsupportedError: the format can't hold a node.
+        UsageError: a wrong option.
+    """
+    from nnconv.ir.clone import clone_model
+
+    entry = choose_signature(model, signature)
+    single = clone_model(
+        Model([entry], model.format, model.source, model.metadata, model.description)
+    )
+    _write(single, path, format or format_for(path), opset=opset, io_layout=io_layout, int8=int8)
+
+
+def choose_signature(model: Model, key: str | None) -> Signature:
+    """The entry point called ``key``; the first when None.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if key is None:
+        return model.main
+    for signature in model.signatures:
+        if signature.key == key:
+            return signature
+    known = ", ".join(repr(s.key) for s in model.signatures)
+    raise UsageError(f"no signature {key!r}; the model has {known}")
+
+
+@dataclass
+class _Outcome:
+    opset: int
+    renamed: list[tuple[str, str, str]]
+    moved_io: list[str]
+    counts: dict[str, int]
+
+
+def _write(
+    model: Model,
+    path: str | os.PathLike[str],
+    target: str,
+    *,
+    opset: int | None,
+    io_layout: str,
+    int8: str,
+) -> _Outcome:
+    """Bring a model (which is used up) into the target's form and write it."""
+    if target not in WRITABLE:
+        raise UsageError(f"format {target} can't be written; those that can: {', '.join(WRITABLE)}")
+    from nnconv.formats.onnx import writer
+    from nnconv.passes.base import run_passes
+    from nnconv.passes.layout import LayoutPass
+
+    version = writer.DEFAULT_OPSET if opset is None else opset
+    if not writer.LEAST_OPSET <= version <= writer.NEWEST_OPSET:
+        allowed = f"{writer.LEAST_OPSET} to {writer.NEWEST_OPSET}"
+        raise UsageError(f"opset {version} can't be written; allowed are {allowed}")
+    if io_layout not in IO_LAYOUTS:
+        raise UsageError(f"io_layout {io_layout!r}; allowed are {', '.join(IO_LAYOUTS)}")
+    if int8 not in INT8_FORMS:
+        raise UsageError(f"int8 {int8!r}; allowed are {', '.join(INT8_FORMS)}")
+    layout = LayoutPass(Layout.NCHW, move_io=io_layout == "nchw")
+    run_passes(model, onnx_passes(layout))
+    written = writer.write(model, path, opset=version, resign=int8 == "resign")
+    return _Outcome(version, written.renamed, layout.moved_io, written.counts)
+
+
+def onnx_passes(layout: Pass) -> list[Pass]:
+    """The passes that bring a graph into the form that the ONNX writer takes, in order."""
+    from nnconv.passes.prune import PrunePass
+
+    return [PrunePass(), layout, PrunePass()]
+
+
+def convert(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
+    *,
+    verify: bool = False,
+    source_format: str | None = None,
+    target_format: str | None = None,
+    signature: str | None = None,
+    input_shapes: Mapping[str, Shape] | None = None,
+    opset: int | None = None,
+    io_layout: str = "keep",
+    int8: str = "resign",
+    seed: int = 0,
+) -> ConversionReport:
+    """Convert a model file.
+
+    Args:
+        src: the file to read.
+        dst: the file to write; on any error it is left as it was.
+        verify: run both files on their own runtimes and compare.
+        source_format: the format of ``src``; told by content when None.
+        target_format: the format of ``dst``; told by the suffix when None.
+        signature: key of the entry point to convert; the first when None.
+        input_shapes: shapes to give to inputs, by name.
+        opset: ONNX opset.
+        io_layout: see ``save``.
+        int8: see ``save``.
+        seed: of the inputs that ``verify`` makes.
+
+    Raises:
+        InvalidModelError: ``src`` is broken.
+        UnsupportedError: nodes that can't be converted; all are listed.
+        UsageError: a wrong option, or ``dst`` can't be written.
+        BackendError: with ``verify``, when a runtime fails.
+    """
+    target = target_format or format_for(dst)
+    if target not in WRITABLE:
+        raise UsageError(f"format {target} can't be written; those that can: {', '.join(WRITABLE)}")
+    if Path(dst).exists() and Path(src).exists() and Path(src).samefile(dst):
+        raise UsageError(f"{os.fspath(dst)} is the source file; choose another name")
+    model = load(src, source_format, input_shapes=input_shapes)
+    entry = choose_signature(model, signature)
+    report = ConversionReport(
+        source=os.fspath(src),
+        target=os.fspath(dst),
+        source_format=model.format,
+        target_format=target,
+        signature=entry.key,
+        other_signatures=[s.key for s in model.signatures if s is not entry],
+    )
+    model.signatures = [entry]
+    outcome = _write(model, dst, target, opset=opset, io_layout=io_layout, int8=int8)
+    report.opset = outcome.opset
+    report.renamed = outcome.renamed
+    report.moved_io = outcome.moved_io
+    report.counts = outcome.counts
+    _describe_interface(report, entry, outcome)
+    if verify:
+        from nnconv.diff.verify import verify_conversion
+
+        report.verification = verify_conversion(report, model, seed=seed)
+    return report
+
+
+def _describe_interface(report: ConversionReport, entry: Signature, outcome: _Outcome) -> None:
+    new_name = {(kind, old): new for kind, old, new in outcome.renamed}
+    for kind, values, rows in (
+        ("input", entry.graph.inputs, report.inputs),
+        ("output", entry.graph.outputs, report.outputs),
+    ):
+        for value in values:
+            shape = None if value.shape is None else list(value.shape)
+            name = new_name.get((kind, value.name), value.name)
+            rows.append((name, value.dtype.value, shape))
+    report.states = [
+        (report.inputs[len(entry.inputs) + i][0], report.outputs[len(entry.outputs) + i][0])
+        for i in range(len(entry.states))
+    ]

@@ -1,0 +1,460 @@
+"""From the IR to ONNX nodes: the context that the op exporters work in.
+
+An exporter (``nnconv.formats.onnx.ops.<family>``) gets the node and one ``Target``; it reads operands in the
+view that it needs and gives each result in the view that it has:
+
+    def export_max_pool(node: Node, t: Target) -> None:
+        x, y = node.inputs[0], node.outputs[0]
+        t.set_codes(y, t.node("MaxPool", [t.codes(x)], kernel_shape=...))
+
+    EXPORTERS = {MaxPool2D: export_max_pool}
+
+Views of a value:
+
+- ``real``: its real values, a float tensor. For a quantized value this is a DequantizeLinear of its codes.
+- ``codes``: its integers as the file holds them inside: uint8 where int8 activations are re-signed
+  (``Target.inner_type``), else the stored ones. For values that aren't quantized: the tensor itself.
+- ``stored``: the numbers in the value's own dtype.
+
+Giving a quantized value by ``set_real`` adds the QuantizeLinear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from nnconv.errors import Reason, UnsupportedItem
+from nnconv.formats.onnx import wire
+from nnconv.formats.onnx.types import DATA_TYPES, LEAST_OPSET
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Activation, Op, Perm
+from nnconv.ir.quant import Quant, dequantize, quantize
+from nnconv.ops.rewrite import constant_behind
+
+Exporter: TypeAlias = "Callable[[Node, Target], None]"
+
+CODE_TYPES = frozenset(
+    {
+        DType.INT2,
+        DType.INT4,
+        DType.UINT4,
+        DType.INT8,
+        DType.UINT8,
+        DType.INT16,
+        DType.UINT16,
+        DType.INT32,
+    },
+)
+"""Types whose codes ONNX can dequantize."""
+
+_RESIGN = 128
+
+
+class NotExportable(Exception):
+    """Raised by an exporter for a node that ONNX can't hold; the writer collects them all."""
+
+    def __init__(self, item: UnsupportedItem) -> None:
+        super().__init__(str(item))
+        self.item = item
+
+
+@cache
+def _family(stem: str) -> dict[type[Op], Exporter]:
+    name = f"nnconv.formats.onnx.ops.{stem}"
+    return import_module(name).EXPORTERS if find_spec(name) else {}
+
+
+def exporter_of(op: type[Op]) -> Exporter | None:
+    """The exporter of an op: it stands in the file of the op's own stem."""
+    return _family(op.__module__.rpartition(".")[2]).get(op)
+
+
+class Names:
+    """Gives out names that are unique in a whole model, subgraphs included."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+
+    def reserve(self, name: str) -> bool:
+        """Take a name as it is; False if it is empty or taken already."""
+        if not name or name in self._next:
+            return False
+        self._next[name] = 1
+        return True
+
+    def unique(self, wanted: str) -> str:
+        """``wanted``, or the first free variation of it."""
+        base = wanted or "tensor"
+        if self.reserve(base):
+            return base
+        while True:
+            number = self._next[base]
+            self._next[base] = number + 1
+            if self.reserve(f"{base}_{number}"):
+                return f"{base}_{number}"
+
+
+class Target:
+    """An ONNX graph under construction.
+
+    Attributes:
+        opset: the version of the standard operator set.
+        resign: whether int8 activations are kept as uint8 inside.
+        names: the model's names.
+        nodes: ONNX nodes so far.
+        initializers: ONNX constants so far.
+        current: the IR node being exported; its first result's name is the base of new names.
+        parent: the context of the outer graph, for a body.
+    """
+
+    def __init__(
+        self, *, opset: int, resign: bool, names: Names, parent: Target | None = None
+    ) -> None:
+        self.opset = opset
+        self.resign = resign
+        self.names = names
+        self.parent = parent
+        self.nodes: list[wire.Node] = []
+        self.initializers: list[wire.Tensor] = []
+        self.current: Node | None = None
+        self._codes: dict[Value, str] = {}
+        self._real: dict[Value, str] = {}
+        self._stored: dict[Value, str] = {}
+        self._consts: dict[tuple[object, ...], str] = {}
+        self._kept: list[np.ndarray] = []
+
+    # ---------------------------------------------------------------- nodes and constants
+
+    def node(self, op_type: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """Add an ONNX node of one result; returns the result's name. Attributes of None are left out."""
+        return self.nodes_of(op_type, inputs, 1, **attributes)[0]
+
+    def nodes_of(
+        self, op_type: str, inputs: Sequence[str], count: int, **attributes: Any
+    ) -> list[str]:
+        """Add an ONNX node of ``count`` results; returns their names."""
+        base = self._base()
+        results = [self.names.unique(f"{base}/{op_type}") for _ in range(count)]
+        kept = {key: value for key, value in attributes.items() if value is not None}
+        self.nodes.append(wire.Node(op_type, list(inputs), results, kept, name=results[0]))
+        return results
+
+    def _base(self) -> str:
+        if self.current is None:
+            return "graph"
+        outputs = self.current.outputs
+        return outputs[0].name or self.current.op.name if outputs else self.current.op.name
+
+    def const(self, data: np.ndarray | float | Sequence[int], dtype: DType | None = None) -> str:
+        """A constant by its elements; equal small ones are shared. Sequences of int become int64.
+
+        ``dtype`` is needed only for types that numpy lacks.
+        """
+        array = np.asarray(data, np.int64 if isinstance(data, list | tuple) else None)
+        if type(data) is float:  # numpy's own float64 is meant as it is
+            array = array.astype(np.float32)
+        kind = dtype or DType.of(array)
+        key: tuple[object, ...]
+        if array.size <= 64:
+            key = (kind, array.shape, array.tobytes())
+        else:
+            key = (kind, array.shape, array.strides, array.__array_interface__["data"][0])
+        found = self._consts.get(key)
+        if found is None:
+            found = self._initializer(array, kind, f"{self._base()}/const")
+            self._consts[key] = found
+            self._kept.append(array)  # its address is the key: it must live as long
+        return found
+
+    def floats(self, value: float | np.ndarray, like: Value) -> str:
+        """A float constant of the float type in which ``like``'s real values are computed."""
+        return self.const(np.asarray(value, self.real_type(like).numpy))
+
+    def _initializer(self, data: np.ndarray, dtype: DType, wanted: str) -> str:
+        self.require_opset(LEAST_OPSET.get(dtype, 0), f"{dtype} tensors")
+        name = self.names.unique(wanted)
+        content = data.view(np.uint16) if dtype is DType.BFLOAT16 else data
+        self.initializers.append(wire.Tensor(name, DATA_TYPES[dtype], data.shape, content))
+        return name
+
+    def cast(self, name: str, dtype: DType) -> str:
+        """A Cast node."""
+        return self.node("Cast", [name], to=int(DATA_TYPES[dtype]))
+
+    def reshape(self, name: str, shape: Sequence[int]) -> str:
+        """A Reshape node; no extent may be 0."""
+        return self.node("Reshape", [name, self.const(list(shape))])
+
+    # ---------------------------------------------------------------- views of operands
+
+    @staticmethod
+    def is_quantized(value: Value) -> bool:
+        """Whether the value has codes that stand for real values."""
+        return value.quant is not None and value.dtype in CODE_TYPES
+
+    def is_resigned(self, value: Value) -> bool:
+        """Whether an int8 value is kept as uint8 inside."""
+        return (
+            self.resign
+            and value.dtype is DType.INT8
+            and value.quant is not None
+            and value.quant.is_per_tensor
+        )
+
+    def inner_type(self, value: Value) -> DType:
+        """The dtype of the value's ``codes``."""
+        return DType.UINT8 if self.is_resigned(value) else value.dtype
+
+    def inner_quant(self, value: Value) -> Quant:
+        """The parameters of the value's ``codes``; the value must be quantized."""
+        assert value.quant is not None, f"{value!r} isn't quantized"
+        return value.quant.shifted(_RESIGN) if self.is_resigned(value) else value.quant
+
+    def real_type(self, value: Value) -> DType:
+        """The dtype of the value's ``real``."""
+        return DType.FLOAT32 if value.quant is not None else value.dtype
+
+    def real(self, value: Value | None) -> str:
+        """The name of the value's real values; "" for an absent operand."""
+        if value is None:
+            return ""
+        if not self.is_quantized(value):
+            return self._wide_real(value) if value.quant is not None else self.codes(value)
+        found = self._real.get(value)
+        if found is None:
+            codes = self.codes(value)
+            found = self.dequantize(codes, self.inner_quant(value), self.inner_type(value))
+            self._real[value] = found
+        return found
+
+    def _wide_real(self, value: Value) -> str:
+        """The real values of int64 codes (the bias of 16-bit activations), which ONNX can't dequantize."""
+        found = self._real.get(value)
+        if found is None:
+            if value.data is None or value.quant is None:
+                raise self.unsupported(f"quantized {value.dtype} that isn't constant")
+            real = dequantize(value.data, value.quant, np.float64).astype(np.float32)
+            found = self._real[value] = self._initializer(real, DType.FLOAT32, value.name)
+        return found
+
+    def codes(self, value: Value | None) -> str:
+        """The name of the value's integers inside; for an unquantized value its only form."""
+        if value is None:
+            return ""
+        found = self._codes.get(value)
+        if found is None:
+            if value.data is None:
+                stored = self._stored.get(value)
+                assert stored is not None, f"{value!r} was never produced"
+                found = self.resigned(stored) if self.is_resigned(value) else stored
+            else:
+                data = value.data
+                if self.is_resigned(value):
+                    data = data.view(np.uint8) ^ np.uint8(_RESIGN)
+                found = self._initializer(data, self.inner_type(value), value.name)
+            self._codes[value] = found
+        return found
+
+    def stored(self, value: Value | None) -> str:
+        """The name of the value's numbers in its own dtype."""
+        if value is None:
+            return ""
+        if not self.is_resigned(value):
+            return self.codes(value)
+        found = self._stored.get(value)
+        if found is None:
+            if value.data is not None:
+                found = self._initializer(value.data, value.dtype, value.name)
+            else:
+                found = self.unsigned_to_signed(self.codes(value))
+            self._stored[value] = found
+        return found
+
+    def int64(self, value: Value | None) -> str:
+        """An index operand as int64, whatever integer type it has."""
+        if value is None:
+            return ""
+        if value.data is not None:
+            return self.const(value.data.astype(np.int64))
+        name = self.stored(value)
+        return name if value.dtype is DType.INT64 else self.cast(name, DType.INT64)
+
+    def resigned(self, name: str) -> str:
+        """int8 codes as uint8: 128 more. Cast and Add wrap; DequantizeLinear, QuantizeLinear take four times as long."""
+        return self.node("Add", [self.cast(name, DType.UINT8), self.const(np.uint8(_RESIGN))])
+
+    def unsigned_to_signed(self, name: str) -> str:
+        """uint8 codes as int8: 128 less."""
+        return self.cast(self.node("Add", [name, self.const(np.uint8(_RESIGN))]), DType.INT8)
+
+    def weights(self, value: Value, perm: Perm) -> str:
+        """The real values of weights, transposed by ``perm``; constants keep their small type in the file.
+
+        uint8 codes become int8 ones (exact, and what the integer kernels are fast on).
+        """
+        source = constant_behind(value)
+        if source is None or source.data is None:
+            name = self.real(value)
+            return (
+                name
+                if perm == tuple(range(len(perm)))
+                else self.node("Transpose", [name], perm=perm)
+            )
+        data = source.data.transpose(perm)
+        quant = source.quant.permuted(perm) if source.quant else None
+        dtype = source.dtype
+        if quant is not None and dtype is DType.UINT8 and self.resign:
+            data, dtype = (data ^ np.uint8(_RESIGN)).view(np.int8), DType.INT8
+            quant = quant.shifted(-_RESIGN)
+        name = self._initializer(data, dtype, source.name)
+        if quant is not None and dtype in CODE_TYPES:
+            return self.dequantize(name, quant, dtype)
+        return name if source is value else self.cast(name, value.dtype)
+
+    def dequantize(self, name: str, quant: Quant, dtype: DType) -> str:
+        """A DequantizeLinear node."""
+        self._check_quantizable(dtype, quant)
+        scale, zero_point = self._parameters(quant, dtype)
+        axis = quant.axis if quant.axis is not None else None
+        block = quant.block or None
+        return self.node("DequantizeLinear", [name, scale, zero_point], axis=axis, block_size=block)
+
+    def quantize(self, name: str, quant: Quant, dtype: DType) -> str:
+        """A QuantizeLinear node; for int32, which ONNX doesn't quantize to, its arithmetic."""
+        if dtype in (DType.INT32, DType.INT64):
+            return self._quantize_wide(name, quant, dtype)
+        self._check_quantizable(dtype, quant)
+        scale, zero_point = self._parameters(quant, dtype)
+        return self.node("QuantizeLinear", [name, scale, zero_point], axis=quant.axis)
+
+    def _check_quantizable(self, dtype: DType, quant: Quant) -> None:
+        if dtype in (DType.INT16, DType.UINT16):
+            self.require_opset(21, f"{dtype} quantization")
+        if quant.block:
+            self.require_opset(21, "blockwise quantization")
+
+    def _parameters(self, quant: Quant, dtype: DType) -> tuple[str, str]:
+        scale = np.asarray(quant.scale, np.float32)
+        zero_point = np.asarray(quant.zero_point).astype(dtype.numpy)
+        if quant.axis is None:
+            scale, zero_point = scale.reshape(()), zero_point.reshape(())
+        return self.const(scale), self.const(zero_point, dtype)
+
+    def _quantize_wide(self, name: str, quant: Quant, dtype: DType) -> str:
+        low, high = dtype.int_range
+        scaled = self.node(
+            "Div", [self.cast(name, DType.FLOAT64), self.const(np.float64(quant.scale[0]))]
+        )
+        moved = self.node(
+            "Add", [self.node("Round", [scaled]), self.const(np.float64(quant.zero_point[0]))]
+        )
+        bounds = [self.const(np.float64(low)), self.const(np.float64(high))]
+        return self.cast(self.node("Clip", [moved, *bounds]), dtype)
+
+    # ---------------------------------------------------------------- results
+
+    def set_codes(self, value: Value, name: str) -> None:
+        """Give a result by its integers inside; for an unquantized value its only form."""
+        self._codes[value] = name
+
+    def set_stored(self, value: Value, name: str) -> None:
+        """Give a result by its numbers in its own dtype."""
+        if self.is_resigned(value):
+            self._stored[value] = name
+        else:
+            self._codes[value] = name
+
+    def set_real(self, value: Value, name: str, activation: Activation = Activation.NONE) -> None:
+        """Give a result by its real values, before its activation; quantized ones get a QuantizeLinear.
+
+        On codes the activation is a Clip behind the QuantizeLinear, and nothing where the range implies it:
+        any other op between a convolution and its QuantizeLinear would cost the integer kernel.
+        """
+        if not self.is_quantized(value):
+            self._codes[value] = self.activate(name, activation, value)
+            return
+        dtype, quant = self.inner_type(value), self.inner_quant(value)
+        if activation.bounds is None or dtype not in (DType.INT8, DType.UINT8):
+            name = self.activate(name, activation, value)
+            self._codes[value] = self.quantize(name, quant, dtype)
+            return
+        self._codes[value] = self.clip_codes(
+            self.quantize(name, quant, dtype), quant, dtype, activation.bounds
+        )
+
+    def clip_codes(
+        self, codes: str, quant: Quant, dtype: DType, bounds: tuple[float, float]
+    ) -> str:
+        """Codes (8 bits) clamped to real ``bounds``; the codes themselves if no code is outside."""
+        limits = quantize(np.asarray(bounds, np.float64), quant, dtype)
+        if tuple(limits.tolist()) == dtype.int_range:
+            return codes
+        return self.node("Clip", [codes, self.const(limits[0]), self.const(limits[1])])
+
+    def activate(self, name: str, activation: Activation, like: Value) -> str:
+        """A float result behind its activation."""
+        if activation is Activation.NONE:
+            return name
+        if activation is Activation.RELU:
+            return self.node("Relu", [name])
+        if activation is Activation.TANH:
+            return self.node("Tanh", [name])
+        if activation is Activation.SIGMOID:
+            return self.node("Sigmoid", [name])
+        assert activation.bounds is not None
+        low, high = (self.floats(b, like) for b in activation.bounds)
+        return self.node("Clip", [name, low, high])
+
+    # ---------------------------------------------------------------- refusals
+
+    def require_opset(self, least: int, what: str) -> None:
+        """Refuse the node if the opset is below ``least``.
+
+        Raises:
+            NotExportable: naming ``what`` and the opset that would do.
+        """
+        if self.opset < least:
+            raise self.unsupported(
+                f"{what} need opset {least}, the target has {self.opset}",
+                reason=Reason.IMPOSSIBLE,
+                hint=f"Choose --opset {least} or newer.",
+            )
+
+    def unsupported(
+        self, why: str, *, reason: Reason = Reason.NOT_IMPLEMENTED, hint: str = ""
+    ) -> NotExportable:
+        """The exception to raise for a node that can't be exported."""
+        node = self.current
+        op = node.op.name if node is not None else "graph"
+        where = str(node.origin) if node is not None else "graph"
+        if node is not None and node.outputs:
+            where += f" (`{node.outputs[0].name}`)"
+        return NotExportable(UnsupportedItem(op=op, where=where, why=why, reason=reason, hint=hint))
+
+    # ---------------------------------------------------------------- whole graphs
+
+    def run(self, graph: Graph) -> list[UnsupportedItem]:
+        """Export every node of a graph whose inputs have been given; returns what couldn't be exported."""
+        refused: list[UnsupportedItem] = []
+        for node in graph.nodes:
+            self.current = node
+            try:
+                exporter = exporter_of(type(node.op))
+                if exporter is None:
+                    raise self.unsupported("no ONNX form is known")
+                exporter(node, self)
+            except NotExportable as refusal:
+                refused.append(refusal.item)
+            if refused:
+                for value in node.outputs:
+                    self._codes.setdefault(value, "")
+                    self._stored.setdefault(value, "")
+        self.current = None
+        return refused

@@ -1,0 +1,1 @@
+"""Exporters to ONNX, one file a family (the ops' own stem); each ends with its table ``EXPORTERS``."""

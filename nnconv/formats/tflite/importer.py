@@ -1,0 +1,451 @@
+"""From the wire to the IR: the context that the op importers work in.
+
+An importer (``nnconv.formats.tflite.ops.<family>``) gets one ``Source``, decodes the operator once
+and binds IR nodes to its outputs:
+
+    def import_softmax(s: Source) -> None:
+        x = s.operand(0)
+        s.emit(Softmax(axis=s.rank(x) - 1, beta=s.options.float("beta")), [x])
+
+    IMPORTERS = {"SOFTMAX": import_softmax}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+
+import nnconv.formats.tflite.ops as op_package
+from nnconv.errors import GraphError, Reason, UnsupportedItem
+from nnconv.formats.tflite import wire
+from nnconv.formats.tflite._gen.schema import ActivationFunctionType
+from nnconv.formats.tflite.types import QUANTIZED_CODES, dtype_of, quant_of, shape_of
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Origin, State, Value
+from nnconv.ir.op import Activation, Op, QuantRule
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import Shape, TensorType, static_shape
+from nnconv.ops.quantize import Bitcast
+
+Importer: TypeAlias = "Callable[[Source], None]"
+
+Built = TypeVar("Built")
+
+ACTIVATIONS = {
+    ActivationFunctionType.NONE: Activation.NONE,
+    ActivationFunctionType.RELU: Activation.RELU,
+    ActivationFunctionType.RELU6: Activation.RELU6,
+    ActivationFunctionType.RELU_N1_TO_1: Activation.RELU_N1_TO_1,
+}
+_ACTIVATION_CODES = frozenset(int(code) for code in ActivationFunctionType)
+
+
+class NotConvertible(Exception):
+    """Raised by an importer for a node that can't be imported; the driver collects them all."""
+
+    def __init__(self, item: UnsupportedItem) -> None:
+        super().__init__(str(item))
+        self.item = item
+
+
+@cache
+def importers() -> dict[str, Importer]:
+    """Every importer by builtin name, or ``CUSTOM:<code>``, gathered from the family modules."""
+    table: dict[str, Importer] = {}
+    for module in iter_modules(op_package.__path__):
+        family = import_module(f"{op_package.__name__}.{module.name}")
+        for name, importer in family.IMPORTERS.items():
+            assert name not in table, f"two importers of {name}"
+            table[name] = importer
+    return table
+
+
+class Source:
+    """One operator being imported: its operands, options, and where its results go.
+
+    Attributes:
+        op: the wire operator.
+        scope: the subgraph being imported.
+        builder: adds nodes to the graph under construction; its origin is this operator's.
+    """
+
+    __slots__ = ("builder", "op", "scope")
+
+    def __init__(self, op: wire.Operator, scope: SubgraphImport) -> None:
+        self.op = op
+        self.scope = scope
+        origin = Origin("tflite", op.custom_code or op.name, op.index, scope.label)
+        self.builder = Builder(scope.graph, origin=origin)
+
+    @property
+    def options(self) -> wire.Options:
+        """The operator's options."""
+        return self.op.options
+
+    # ---------------------------------------------------------------- operands
+
+    @property
+    def operand_count(self) -> int:
+        """How many operands the operator lists, absent ones included."""
+        return len(self.op.inputs)
+
+    def optional(self, index: int) -> Value | None:
+        """An operand, or None where it is left out."""
+        if index >= len(self.op.inputs) or self.op.inputs[index] < 0:
+            return None
+        return self.scope.value(self.op.inputs[index], self.op)
+
+    def operand(self, index: int) -> Value:
+        """A required operand.
+
+        Raises:
+            InvalidModelError: when it is left out.
+        """
+        value = self.optional(index)
+        if value is None:
+            raise self.op.fail(f"operand {index} is missing")
+        return value
+
+    def all_operands(self) -> list[Value]:
+        """Every operand; all are required."""
+        return [self.operand(i) for i in range(len(self.op.inputs))]
+
+    def tensor(self, index: int) -> wire.Tensor | None:
+        """The wire tensor of an operand; None where it is left out."""
+        if index >= len(self.op.inputs) or self.op.inputs[index] < 0:
+            return None
+        return self.scope.tensors[self.op.inputs[index]]
+
+    def output_tensor(self, index: int = 0) -> wire.Tensor:
+        """The wire tensor of a result.
+
+        Raises:
+            InvalidModelError: when the operator lists fewer.
+        """
+        if index >= len(self.op.outputs):
+            raise self.op.fail(f"result {index} is missing")
+        return self.scope.tensors[self.op.outputs[index]]
+
+    def output_type(self, index: int = 0) -> TensorType:
+        """What the file says of a result: dtype, shape, quantization."""
+        return self.scope.file_type(self.output_tensor(index))
+
+    def constant(self, index: int) -> np.ndarray | None:
+        """The elements of an operand if it is a constant, else None (also when it is left out)."""
+        value = self.optional(index)
+        return None if value is None else value.data
+
+    def ints(self, index: int) -> tuple[int, ...] | None:
+        """The elements of a constant integer operand, flat; None when it isn't constant."""
+        data = self.constant(index)
+        return None if data is None else tuple(int(i) for i in data.reshape(-1))
+
+    def required_ints(self, index: int, what: str) -> tuple[int, ...]:
+        """The elements of an integer operand that must be constant.
+
+        Raises:
+            NotConvertible: when it is computed at run time.
+        """
+        values = self.ints(index)
+        if values is None:
+            raise self.unsupported(f"{what} is computed at run time")
+        return values
+
+    def rank(self, value: Value) -> int:
+        """The rank of a value.
+
+        Raises:
+            NotConvertible: when it isn't known.
+        """
+        if value.shape is None:
+            raise self.unsupported(f"the rank of `{value.name}` isn't known")
+        return len(value.shape)
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the front.
+
+        Raises:
+            InvalidModelError: when it is out of range.
+        """
+        if not -rank <= axis < rank:
+            raise self.op.fail(f"axis {axis} is out of range for rank {rank}")
+        return axis % rank
+
+    def activation(self, field: str = "fused_activation_function") -> Activation:
+        """The fused activation.
+
+        Raises:
+            NotConvertible: for TANH and SIGN_BIT, which LiteRT ignores or refuses.
+        """
+        number = self.options.int(field)
+        if number not in _ACTIVATION_CODES:
+            raise self.op.fail(f"fused activation {number} is unknown")
+        activation = ACTIVATIONS.get(ActivationFunctionType(number))
+        if activation is None:
+            name = ActivationFunctionType(number).name
+            raise self.unsupported(f"fused activation {name}, which LiteRT doesn't apply")
+        return activation
+
+    # ---------------------------------------------------------------- results
+
+    def add(self, op: Op, inputs: Sequence[Value | None], *, quant: Quant | None = None) -> Value:
+        """Add a node of one result that isn't the operator's own."""
+        return self._checked(
+            lambda: self.builder.add(op, inputs, name=self._inner(op), quant=quant)
+        )
+
+    def add_many(self, op: Op, inputs: Sequence[Value | None]) -> tuple[Value, ...]:
+        """Add a node of several results that aren't the operator's own."""
+        return self._checked(lambda: self.builder.add_many(op, inputs))
+
+    def const(self, data: np.ndarray, name: str = "", *, quant: Quant | None = None) -> Value:
+        """Make a constant."""
+        return self.builder.const(data, name, quant=quant)
+
+    def emit(
+        self, op: Op, inputs: Sequence[Value | None], *, bodies: Sequence[Graph] = ()
+    ) -> tuple[Value, ...]:
+        """Add the node whose results are the operator's results, in order.
+
+        Dtype and quantization are the file's, the shape is the inferred one (the file's may be stale).
+
+        Raises:
+            InvalidModelError: when the op refuses its operands, or the file's dtype isn't its own.
+        """
+        inferred = self._checked(lambda: self.builder.infer(op, inputs))
+        if len(inferred) < len(self.op.outputs):
+            raise self.op.fail(f"{len(self.op.outputs)} results, allowed are {len(inferred)}")
+        types = [
+            self._result_type(op, kind, index) if index < len(self.op.outputs) else kind
+            for index, kind in enumerate(inferred)
+        ]
+        names = [self._result_name(index) for index in range(len(inferred))]
+        values = self.builder.add_typed(op, inputs, types, names=names, bodies=bodies)
+        for index, value in enumerate(values[: len(self.op.outputs)]):
+            self.bind(index, value)
+        return values
+
+    def bind(self, index: int, value: Value) -> None:
+        """Let ``value`` be result number ``index``: its dtype and parameters become the file's.
+
+        A value whose codes are right but whose parameters differ is reread with the file's.
+        """
+        tensor = self.output_tensor(index)
+        stated = self.scope.file_type(tensor)
+        if value.dtype is not stated.dtype:
+            raise self.op.fail(f"result `{tensor.name}` is {stated.dtype}, must be {value.dtype}")
+        if stated.quant is not None and value.quant != stated.quant:
+            kind = replace(value.type, quant=stated.quant)
+            value = self.builder.add_typed(
+                Bitcast(dtype=value.dtype), [value], [kind], names=[tensor.name]
+            )[0]
+        self.scope.values[tensor.index] = value
+
+    def _result_type(self, op: Op, inferred: TensorType, index: int) -> TensorType:
+        stated = self.output_type(index)
+        if op.quant_rule is QuantRule.CODES:
+            return inferred  # bind() rereads it where the file has other parameters
+        if stated.quant is not None and op.quant_rule is QuantRule.REAL:
+            return TensorType(stated.dtype, inferred.shape, stated.quant)
+        return TensorType(inferred.dtype, inferred.shape, stated.quant)
+
+    def _result_name(self, index: int) -> str:
+        if index >= len(self.op.outputs):
+            return ""
+        return self.output_tensor(index).name
+
+    def _inner(self, op: Op) -> str:
+        base = self._result_name(0)
+        return f"{base}/{op.name}" if base else ""
+
+    def _checked(self, action: Callable[[], Built]) -> Built:
+        try:
+            return action()
+        except (GraphError, ValueError) as error:
+            raise self.op.fail(str(error)) from error
+
+    # ---------------------------------------------------------------- state
+
+    def state(self, index: int) -> Value:
+        """The current value of a variable operand (``is_variable``): a state of the model."""
+        return self.scope.state_of(self.op.inputs[index], self.op)
+
+    def set_state(self, index: int, value: Value) -> None:
+        """The next value of a variable operand."""
+        self.scope.current[self.op.inputs[index]] = value
+
+    # ---------------------------------------------------------------- refusals
+
+    def unsupported(
+        self, why: str, *, reason: Reason = Reason.NOT_IMPLEMENTED, hint: str = ""
+    ) -> NotConvertible:
+        """The exception to raise for a node that can't be imported."""
+        name = self.op.custom_code or self.op.name
+        return NotConvertible(
+            UnsupportedItem(op=name, where=self.op.where, why=why, reason=reason, hint=hint)
+        )
+
+
+class SubgraphImport:
+    """One subgraph being imported.
+
+    Attributes:
+        file: the wire file.
+        subgraph: the wire subgraph.
+        graph: what is being built.
+        tensors: the wire tensors.
+        values: IR value of each tensor that has one.
+        current: present value of each variable tensor met so far.
+        states: the states found, in order of first meeting.
+        unsupported: what can't be imported.
+    """
+
+    def __init__(
+        self, file: wire.File, index: int, *, shapes: dict[str, Shape] | None = None
+    ) -> None:
+        self.file = file
+        self.subgraph = file.subgraphs[index]
+        self.tensors = self.subgraph.tensors
+        self.label = f"subgraph {index}" if index else ""
+        self.graph = Graph(self.subgraph.name or f"subgraph_{index}")
+        self.values: dict[int, Value] = {}
+        self.current: dict[int, Value] = {}
+        self.states: list[State] = []
+        self.unsupported: list[UnsupportedItem] = []
+        self._initial: dict[int, Value] = {}
+        self._shapes = shapes or {}
+
+    def run(self) -> Graph:
+        """Import every operator; what can't be imported is collected in ``unsupported``.
+
+        Raises:
+            InvalidModelError: when the subgraph breaks a rule of the format.
+        """
+        for index in self.subgraph.inputs:
+            self._add_input(index)
+        table = importers()
+        for op in self.subgraph.operators:
+            self._import(op, table)
+        if not self.unsupported:
+            self.graph.outputs = [self._output(i) for i in self.subgraph.outputs]
+            self._close_states()
+        return self.graph
+
+    def _import(self, op: wire.Operator, table: dict[str, Importer]) -> None:
+        source = Source(op, self)
+        key = f"CUSTOM:{op.custom_code}" if op.name == "CUSTOM" else op.name
+        try:
+            importer = table.get(key)
+            if importer is None:
+                from nnconv.formats.tflite.scope import reason_for
+
+                raise source.unsupported(**reason_for(op))
+            importer(source)
+        except NotConvertible as refusal:
+            self.unsupported.append(refusal.item)
+        if self.unsupported:
+            self._stand_in(op)
+
+    def _stand_in(self, op: wire.Operator) -> None:
+        """Give results to an operator that failed, so that the rest can be looked at as well."""
+        for index in op.outputs:
+            if 0 <= index < len(self.tensors) and index not in self.values:
+                tensor = self.tensors[index]
+                self.values[index] = Value(tensor.name, self.file_type(tensor))
+
+    # ---------------------------------------------------------------- values
+
+    def file_type(self, tensor: wire.Tensor) -> TensorType:
+        """What the file says of a tensor: dtype, shape, quantization."""
+        dtype = dtype_of(tensor)
+        return TensorType(dtype, shape_of(tensor), quant_of(self.file, self.subgraph, tensor))
+
+    def value(self, index: int, op: wire.Operator | None = None) -> Value:
+        """The IR value of a tensor: what produced it, an input, or a constant.
+
+        Raises:
+            InvalidModelError: when nothing gives it content.
+        """
+        found = self.values.get(index)
+        if found is None:
+            tensor = self.tensors[index]
+            if tensor.is_variable:
+                return self.state_of(index, op)
+            found = self._constant(tensor)
+            self.values[index] = found
+        return found
+
+    def _constant(self, tensor: wire.Tensor) -> Value:
+        data = wire.tensor_data(self.file, tensor)
+        kind = self.file_type(tensor)
+        if data is None:
+            shape = static_shape(kind.shape)
+            if shape is None or 0 not in shape:
+                raise tensor.fail("it is read, but nothing gives it content")
+            data = np.zeros(shape, kind.dtype.numpy)
+        if kind.dtype is DType.BFLOAT16:
+            data = data.view(kind.dtype.numpy)
+        return Value(
+            tensor.name,
+            replace(kind, shape=data.shape),
+            data=data,
+            origin=Origin("tflite", "", tensor.index, self.label),
+        )
+
+    def _add_input(self, index: int) -> None:
+        tensor = self.tensors[index]
+        kind = self.file_type(tensor)
+        given = self._shapes.get(tensor.name)
+        if given is not None:
+            kind = replace(kind, shape=given)
+        value = Value(tensor.name, kind, origin=Origin("tflite", "", index, self.label))
+        self.graph.inputs.append(value)
+        self.values[index] = value
+
+    def _output(self, index: int) -> Value:
+        return self.value(index)
+
+    # ---------------------------------------------------------------- states
+
+    def state_of(self, index: int, op: wire.Operator | None = None) -> Value:
+        """The present value of a variable tensor, which becomes a state when first met.
+
+        Raises:
+            InvalidModelError: when the tensor is no variable.
+        """
+        present = self.current.get(index)
+        if present is not None:
+            return present
+        tensor = self.tensors[index]
+        if not tensor.is_variable:
+            raise (op or tensor).fail(f"tensor `{tensor.name}` must be a variable")
+        kind = self.file_type(tensor)
+        shape = static_shape(kind.shape)
+        if shape is None:
+            raise tensor.fail("a variable of unknown shape")
+        fill = kind.quant.zero_point[0] if kind.quant and kind.dtype in QUANTIZED_CODES else 0
+        initial = np.full(shape, fill, kind.dtype.numpy)
+        return self.add_state(index, tensor.name, kind, initial)
+
+    def add_state(self, key: int, name: str, kind: TensorType, initial: np.ndarray) -> Value:
+        """Make a state; ``key`` tells it apart from others (a tensor index, or a negative number)."""
+        value = Value(name, kind, origin=Origin("tflite", "", max(key, -1), self.label))
+        self._initial[key] = value
+        self.current[key] = value
+        self.states.append(State(value, value, initial, name))
+        return value
+
+    def _close_states(self) -> None:
+        keys = {value: key for key, value in self._initial.items()}
+        self.states = [
+            replace(state, output=self.current[keys[state.input]]) for state in self.states
+        ]
+        self.graph.inputs += [state.input for state in self.states]
+        self.graph.outputs += [state.output for state in self.states]

@@ -1,0 +1,1 @@
+"""Importers of TFLite ops, one file a family; each ends with its table ``IMPORTERS``."""

@@ -1,0 +1,60 @@
+"""Ops between number types."""
+
+from __future__ import annotations
+
+from nnconv.formats.tflite.importer import Importer, Source
+from nnconv.ir.dtype import DType
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, Quantize
+
+
+def import_quantize(s: Source) -> None:
+    """QUANTIZE: real values, or codes of other parameters, to codes."""
+    result = s.output_type()
+    if result.quant is None:
+        if result.dtype is DType.FLOAT16:  # XNNPACK's spelling of a float cast
+            s.emit(Cast(dtype=result.dtype), [s.operand(0)])
+            return
+        raise s.op.fail("the result has no quantization parameters")
+    s.emit(Quantize(dtype=result.dtype), [s.operand(0)])
+
+
+def import_dequantize(s: Source) -> None:
+    """DEQUANTIZE: codes, or float16 values, to float32."""
+    x, result = s.operand(0), s.output_type()
+    if x.dtype.is_float:
+        s.emit(Cast(dtype=result.dtype), [x])
+        return
+    if x.quant is None:
+        raise s.op.fail(f"`{x.name}` has no quantization parameters")
+    s.emit(Dequantize(dtype=result.dtype), [x])
+
+
+def import_cast(s: Source) -> None:
+    """CAST: the tensors' types count, the options' may be left out."""
+    s.emit(Cast(dtype=s.output_type().dtype), [s.operand(0)])
+
+
+def import_bitcast(s: Source) -> None:
+    """BITCAST."""
+    s.emit(Bitcast(dtype=s.output_type().dtype), [s.operand(0)])
+
+
+def import_fake_quant(s: Source) -> None:
+    """FAKE_QUANT."""
+    options = s.options
+    op = FakeQuant(
+        low=options.float("min"),
+        high=options.float("max"),
+        bits=options.int("num_bits"),
+        narrow=options.bool("narrow_range"),
+    )
+    s.emit(op, [s.operand(0)])
+
+
+IMPORTERS: dict[str, Importer] = {
+    "QUANTIZE": import_quantize,
+    "DEQUANTIZE": import_dequantize,
+    "CAST": import_cast,
+    "BITCAST": import_bitcast,
+    "FAKE_QUANT": import_fake_quant,
+}

@@ -1,0 +1,86 @@
+"""Small graph edits that several translators and passes need: transposes and reshapes that constants absorb."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnconv.ir.builder import Builder
+from nnconv.ir.graph import Value
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import TensorType, static_shape
+from nnconv.ops.quantize import Cast, Dequantize
+from nnconv.ops.shape import Reshape, Transpose
+
+
+def transposed(builder: Builder, value: Value, perm: Sequence[int]) -> Value:
+    """``value`` with new dimension i being old dimension perm[i].
+
+    A constant gives a view of itself, and a Cast or Dequantize of a constant one of its constant's view, so
+    that weights keep their small type in the file. Else a Transpose is added.
+    """
+    if tuple(perm) == tuple(range(len(perm))):
+        return value
+    if value.data is not None:
+        return Value(
+            value.name,
+            value.type.permuted(perm),
+            data=value.data.transpose(perm),
+            origin=value.origin,
+        )
+    widened = _widened_constant(value)
+    if widened is not None and value.producer is not None:
+        source = transposed(builder, widened, perm)
+        return builder.add_typed(
+            value.producer.op, [source], [value.type.permuted(perm)], names=[value.name]
+        )[0]
+    return builder.add_typed(
+        Transpose(perm=tuple(perm)), [value], [value.type.permuted(perm)], names=[value.name]
+    )[0]
+
+
+def reshaped(builder: Builder, value: Value, shape: Sequence[int]) -> Value:
+    """``value`` under another shape (one extent may be -1); a constant gives a view of itself."""
+    if static_shape(value.shape) == tuple(shape):
+        return value
+    if value.data is not None:
+        data = value.data.reshape(shape)
+        quant = _reshaped_quant(value.type, data.shape)
+        kind = TensorType(value.dtype, data.shape, quant)
+        return Value(value.name, kind, data=data, origin=value.origin)
+    widened = _widened_constant(value)
+    if widened is not None and value.producer is not None:
+        source = reshaped(builder, widened, shape)
+        kind = TensorType(value.dtype, source.shape, value.quant)
+        return builder.add_typed(value.producer.op, [source], [kind], names=[value.name])[0]
+    return builder.add(Reshape(shape=tuple(shape)), [value], name=value.name, quant=value.quant)
+
+
+def _reshaped_quant(old: TensorType, shape: tuple[int, ...]) -> Quant | None:
+    quant, dims = old.quant, static_shape(old.shape)
+    if quant is None or quant.axis is None or dims is None:
+        return quant
+    if quant.block:
+        raise ValueError("blockwise parameters can't be reshaped")
+    # the channel axis survives where as many elements stand before it as did
+    before = int(np.prod(dims[: quant.axis]))
+    for axis, extent in enumerate(shape):
+        if extent == dims[quant.axis] and int(np.prod(shape[:axis])) == before:
+            return quant.with_axis(axis)
+    raise ValueError(f"channel axis {quant.axis} of {dims} has no place in {shape}")
+
+
+def _widened_constant(value: Value) -> Value | None:
+    """The constant that ``value`` is a Cast or Dequantize of, if it is one."""
+    node = value.producer
+    if node is not None and isinstance(node.op, Cast | Dequantize):
+        source = node.inputs[0]
+        if source is not None and source.data is not None:
+            return source
+    return None
+
+
+def constant_behind(value: Value) -> Value | None:
+    """``value`` itself if it is a constant, or the constant that it is a Cast or Dequantize of."""
+    return value if value.data is not None else _widened_constant(value)

@@ -1,0 +1,1 @@
+"""Graph to graph: one job and one file each."""

@@ -1,0 +1,361 @@
+"""Moves a graph to the layout that its target wants, with the fewest transposes.
+
+Regions of moved values start at the spatial ops that fix the other layout. They grow forward and backward
+through ops that don't care or only need an axis remapped (``Op.permute``), and constants follow for
+free. A Transpose stands only where a region meets something that fixes the old order.
+
+Two walks, both linear: backward, to see which values are wanted moved; forward, to rewrite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+from nnconv.ir.builder import Builder
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Layout, LayoutKind, Perm, Permuted
+from nnconv.ir.types import TensorType, static_shape
+from nnconv.ops.matmul import FullyConnected
+from nnconv.ops.norm import L2Normalization, LogSoftmax, Softmax
+from nnconv.ops.reduce import ArgMax, ArgMin
+from nnconv.ops.rewrite import constant_behind, reshaped, transposed
+from nnconv.ops.shape import Reshape, Transpose
+from nnconv.ops.spatial import to_layout
+
+_LAST_AXIS_OPS = (Softmax, LogSoftmax, ArgMax, ArgMin, L2Normalization)
+"""Ops that are many times faster along the last dimension (Softmax: 13)."""
+
+
+class LayoutPass:
+    """Brings every spatial op into ``target``.
+
+    Attributes:
+        target: the layout wanted.
+        move_io: whether graph inputs and outputs at the edge of a region change their layout too.
+        moved_io: names of the inputs and outputs that did.
+    """
+
+    name: ClassVar[str] = "layout"
+    requires: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, target: Layout, *, move_io: bool = False) -> None:
+        """Choose the layout."""
+        self.target = target
+        self.move_io = move_io
+        self.moved_io: list[str] = []
+
+    def run(self, graph: Graph) -> bool:
+        """Move one graph."""
+        if not any(self.is_seed(node) for node in graph.nodes):
+            return False
+        walk = _Walk(graph, self.target, self._wanted(graph))
+        if self.move_io:
+            self._move_inputs(graph, walk)
+        for node in graph.nodes:
+            walk.visit(node)
+        walk.finish(self.moved_io if self.move_io else None)
+        return True
+
+    def _wanted(self, graph: Graph) -> dict[Value, Perm]:
+        """The transpose in which all readers of a value want it, for values that don't go out as they are."""
+        wishes: dict[Value, dict[Perm, int]] = {}
+        wanted: dict[Value, Perm] = {}
+        outputs = graph.output_set()
+
+        def settle(value: Value) -> Perm | None:
+            counts = wishes.get(value, {})
+            if len(counts) != 1 or value in outputs:
+                return None
+            perm, count = next(iter(counts.items()))
+            return perm if count == value.use_count else None
+
+        for node in graph.nodes_reversed:
+            settled = {settle(v) for v in node.outputs if v.use_count or v in outputs}
+            perm = self._seed_perm(node) or (settled.pop() if len(settled) == 1 else None)
+            permuted = None if perm is None else node.op.permute(perm, node.input_types)
+            if perm is None or permuted is None or not _worthwhile(node, permuted, self):
+                continue
+            for value in node.outputs:
+                wanted[value] = perm
+            for value, wish in zip(node.inputs, permuted.operands, strict=True):
+                if value is not None and wish is not None and value.type.rank == len(wish):
+                    counts = wishes.setdefault(value, {})
+                    counts[wish] = counts.get(wish, 0) + 1
+        for value in graph.inputs:
+            perm = settle(value)
+            if perm is not None:
+                wanted[value] = perm
+        return wanted
+
+    def is_seed(self, node: Node) -> bool:
+        """Whether a node fixes the other layout."""
+        layout = getattr(node.op, "layout", self.target)
+        return node.op.layout_kind is LayoutKind.IMPLICIT and layout is not self.target
+
+    def _seed_perm(self, node: Node) -> Perm | None:
+        first = node.inputs[0] if node.inputs else None
+        if not self.is_seed(node) or first is None or first.shape is None:
+            return None
+        return to_layout(self.target, len(first.shape))
+
+    def _move_inputs(self, graph: Graph, walk: _Walk) -> None:
+        for index, value in enumerate(graph.inputs):
+            perm = walk.wanted.get(value)
+            if perm is not None:
+                moved = Value(value.name, value.type.permuted(perm), origin=value.origin)
+                graph.inputs[index] = moved
+                walk.replace(value, perm, moved)
+                self.moved_io.append(value.name)
+
+
+def _worthwhile(node: Node, permuted: Permuted, owner: LayoutPass) -> bool:
+    """Whether moving a node's operands instead of its results doesn't take more transposes."""
+    if owner.is_seed(node):
+        return True
+    moving = {
+        value
+        for value, wish in zip(node.inputs, permuted.operands, strict=True)
+        if value is not None and wish is not None and value.data is None
+    }
+    return len(moving) <= 1
+
+
+class _Walk:
+    """The forward rewrite.
+
+    Attributes:
+        wanted: values that all their readers want moved.
+        moved: for a value of the old graph, a transpose and the value that went through it.
+        native: for a value that is gone, the one that has its old order.
+    """
+
+    def __init__(self, graph: Graph, target: Layout, wanted: dict[Value, Perm]) -> None:
+        self.graph = graph
+        self.target = target
+        self.wanted = wanted
+        self.moved: dict[Value, tuple[Perm, Value]] = {}
+        self.native: dict[Value, Value] = {}
+        self._gone: set[Value] = set()
+        self._dead: list[Node] = []
+        self._outputs = graph.output_set()
+
+    def replace(self, value: Value, perm: Perm | None, new: Value) -> None:
+        """Say that ``value`` is no longer made, but ``new``, transposed by ``perm`` (None: as it was)."""
+        self._gone.add(value)
+        if perm is None:
+            self.native[value] = new
+        else:
+            self.moved[value] = (perm, new)
+
+    def visit(self, node: Node) -> None:
+        """Rewrite one node, or give it its operands in the old order."""
+        builder = Builder(self.graph, before=node, origin=node.origin)
+        if isinstance(node.op, Reshape) and self._flatten(node, builder):
+            return
+        perm = self._choose(node)
+        permuted = None if perm is None else node.op.permute(perm, node.input_types)
+        if permuted is not None:
+            self._rewrite(node, permuted, builder)
+            return
+        for index, value in enumerate(node.inputs):
+            if value is not None and value in self._gone:
+                node.replace_input_with(index, self._native(value, builder))
+
+    def finish(self, moved_io: list[str] | None) -> None:
+        """Give the graph its outputs and take out what was replaced.
+
+        With ``moved_io``, outputs that only exist moved go out so, and their names are added to it.
+        """
+        builder = Builder(self.graph)
+        outputs = []
+        for value in self.graph.outputs:
+            if moved_io is not None and value in self._gone and value not in self.native:
+                outputs.append(self.moved[value][1])
+                moved_io.append(value.name)
+            else:
+                outputs.append(self._native(value, builder))
+        self.graph.outputs = outputs
+        for node in reversed(self._dead):
+            self.graph.remove(node)
+
+    def _choose(self, node: Node) -> Perm | None:
+        """The transpose in which a node should work, or None for the old order."""
+        layout = getattr(node.op, "layout", self.target)
+        if node.op.layout_kind is LayoutKind.IMPLICIT and layout is not self.target:
+            first = node.input_types[0]
+            return (
+                None if first is None or first.rank is None else to_layout(self.target, first.rank)
+            )
+        wish = next((self.wanted[v] for v in node.outputs if v in self.wanted), None)
+        perms = [
+            self.moved[v][0]
+            for v in node.inputs
+            if v is not None and v in self._gone and v not in self.native
+        ]
+        if not perms:
+            return wish
+        if wish is None and isinstance(node.op, _LAST_AXIS_OPS) and _along_last(node):
+            return None
+        best = max(perms, key=perms.count)
+        others = sum(
+            v.data is None and v.type.rank == len(best) and v not in self.moved
+            for v in node.inputs
+            if v is not None
+        )
+        return best if wish == best or perms.count(best) >= others else None
+
+    def _rewrite(self, node: Node, permuted: Permuted, builder: Builder) -> None:
+        inputs = [
+            value if value is None else self._operand(value, perm, builder)
+            for value, perm in zip(node.inputs, permuted.operands, strict=True)
+        ]
+        types = [
+            v.type if perm is None else v.type.permuted(perm)
+            for v, perm in zip(node.outputs, permuted.results, strict=True)
+        ]
+        names = [v.name for v in node.outputs]
+        if isinstance(permuted.op, Transpose) and _is_identity(permuted.op.perm):
+            assert inputs[0] is not None
+            new: tuple[Value, ...] = (inputs[0],)
+        else:
+            new = builder.add_typed(permuted.op, inputs, types, names=names, bodies=node.bodies)
+        for before, after, perm in zip(node.outputs, new, permuted.results, strict=True):
+            self.replace(before, perm, after)
+        self._dead.append(node)
+
+    def _operand(self, value: Value, perm: Perm | None, builder: Builder) -> Value:
+        if perm is None:
+            return self._native(value, builder)
+        present = self.moved.get(value)
+        if present is not None and present[0] == perm:
+            return present[1]
+        source = self._native(value, builder)
+        if source.type.rank is not None and source.type.rank < len(perm):
+            return _lifted(source, perm, builder)
+        result = moved_by(builder, source, perm)
+        if value.data is None and value not in self._gone:
+            self.moved[value] = (perm, result)
+        return result
+
+    def _native(self, value: Value, builder: Builder) -> Value:
+        """``value`` in its old order."""
+        if value not in self._gone:
+            return value
+        present = self.native.get(value)
+        if present is None:
+            perm, source = self.moved[value]
+            inverse = tuple(perm.index(i) for i in range(len(perm)))
+            present = self.native[value] = moved_by(builder, source, inverse)
+        return present
+
+    def _flatten(self, node: Node, builder: Builder) -> bool:
+        """A Reshape of a moved value that needs no transpose before it.
+
+        Either only extents of 1 changed places, or the result is [batch, rest] and all that reads it is fully
+        connected layers, whose constant weights take the new order instead.
+        """
+        value, op = node.inputs[0], node.op
+        if value is None or value not in self._gone or value in self.native:
+            return False
+        perm, source = self.moved[value]
+        assert isinstance(op, Reshape)
+        if op.shape is None:
+            return False
+        if not _keeps_order(value.type, perm):
+            layers = self._fed_layers(node, value, perm)
+            if layers is None:
+                return False
+            dims = static_shape((value.shape or ())[1:])
+            assert dims is not None
+            for layer in layers:
+                weights = layer.inputs[1]
+                assert weights is not None
+                rows = weights.shape[0] if weights.shape else -1
+                assert isinstance(rows, int)
+                spread = reshaped(builder, weights, (rows, *dims))
+                turned = transposed(builder, spread, perm)
+                layer.replace_input_with(1, reshaped(builder, turned, (rows, math.prod(dims))))
+        result = node.outputs[0]
+        new = builder.add_typed(op, [source, *node.inputs[1:]], [result.type], names=[result.name])
+        self.replace(result, None, new[0])
+        self._dead.append(node)
+        return True
+
+    def _fed_layers(self, node: Node, value: Value, perm: Perm) -> list[Node] | None:
+        """The fully connected layers behind a flattening Reshape; None unless they are all that reads it."""
+        result = node.outputs[0]
+        rest = None if value.shape is None else static_shape(value.shape[1:])
+        if rest is None or perm[0] != 0 or result in self._outputs or not result.shape:
+            return None
+        if len(result.shape) != 2 or result.shape[1] != math.prod(rest):
+            return None
+        layers = []
+        for use in result.uses:
+            weights = use.node.inputs[1] if len(use.node.inputs) > 1 else None
+            if not isinstance(use.node.op, FullyConnected) or use.index or weights is None:
+                return None
+            source = constant_behind(weights)
+            if source is None or (source.quant is not None and source.quant.block):
+                return None
+            if source.quant is not None and source.quant.axis not in (None, 0):
+                return None
+            layers.append(use.node)
+        return layers
+
+
+def _along_last(node: Node) -> bool:
+    first = node.input_types[0]
+    return (
+        first is not None
+        and first.rank is not None
+        and node.op.attributes()["axis"] == first.rank - 1
+    )
+
+
+def _is_identity(perm: Perm | None) -> bool:
+    return perm is not None and perm == tuple(range(len(perm)))
+
+
+def _keeps_order(kind: TensorType, perm: Perm) -> bool:
+    """Whether a transpose only moves extents of 1, so that the elements keep their order."""
+    if kind.shape is None:
+        return False
+    real = [p for p in perm if kind.shape[p] != 1]
+    return real == sorted(real)
+
+
+def _lifted(value: Value, perm: Perm, builder: Builder) -> Value:
+    """A value of lower rank under the full rank, transposed; a constant's leading extents of 1 are dropped."""
+    dims = [d if isinstance(d, int) else -1 for d in value.shape or ()]
+    if value.data is not None and value.data.size == 1:
+        return value
+    full = reshaped(builder, value, (*[1] * (len(perm) - len(dims)), *dims))
+    result = moved_by(builder, full, perm)
+    if result.data is None:
+        return result
+    extents = list(result.data.shape)
+    while extents[0] == 1:
+        extents.pop(0)
+    return reshaped(builder, result, extents)
+
+
+def moved_by(builder: Builder, value: Value, perm: Sequence[int]) -> Value:
+    """``value`` transposed: for nothing if a Transpose made it the other way round, by Reshape if only
+    extents of 1 move.
+    """
+    producer = value.producer
+    if producer is not None and isinstance(producer.op, Transpose) and producer.op.perm is not None:
+        source, inner = producer.inputs[0], producer.op.perm
+        if source is not None and source.type.quant == value.type.quant:
+            return moved_by(builder, source, tuple(inner[p] for p in perm))
+    if tuple(perm) == tuple(range(len(perm))):
+        return value
+    if value.data is None and value.shape is not None and _keeps_order(value.type, tuple(perm)):
+        dims = [value.shape[p] for p in perm]
+        if sum(not isinstance(d, int) for d in dims) <= 1:
+            shape = tuple(d if isinstance(d, int) else -1 for d in dims)
+            kind = value.type.permuted(perm)
+            return builder.add_typed(Reshape(shape=shape), [value], [kind], names=[value.name])[0]
+    return transposed(builder, value, perm)
