@@ -12,6 +12,7 @@ import click
 import nnconv
 from nnconv.console import (
     describe_array,
+    describe_report,
     describe_shape,
     describe_value,
     print_json,
@@ -197,13 +198,6 @@ def cli() -> None:
     show_default=True,
     help="int8 activations inside an ONNX model: as uint8 (exact, much faster) or as they are.",
 )
-@click.option(
-    "--quant",
-    type=click.Choice(["keep", "float"]),
-    default="keep",
-    show_default=True,
-    help="Keep quantization, or make a float model of it.",
-)
 @click.option("--signature", metavar="NAME", help="Entry point to convert. [default: the first]")
 @common_options
 def convert(
@@ -223,7 +217,7 @@ def convert(
     if as_json:
         print_json(report.as_dict())
     else:
-        for line in report.render():
+        for line in describe_report(report):
             click.echo(line)
     return ExitCode.DIFFERS if report.verified is False else ExitCode.OK
 
@@ -373,7 +367,7 @@ def devices(*, as_json: bool) -> None:
 @common_options
 def ops(*, format_name: str | None, as_json: bool) -> None:
     """List the ops that can be read and written, by format."""
-    from nnconv.formats import op_support
+    from nnconv.formats.support import op_support
 
     tables = {name: op_support(name) for name in ([format_name] if format_name else FORMATS)}
     if as_json:

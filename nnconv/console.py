@@ -14,6 +14,7 @@ import click
 if TYPE_CHECKING:
     import numpy as np
 
+    from nnconv.conversion import ConversionReport
     from nnconv.ir import Value
 
 LONG_WORK_SECONDS = 1.5
@@ -132,3 +133,29 @@ def describe_array(name: str, array: np.ndarray) -> dict[str, Any]:
         "mean": float(wide.mean()) if has_range else None,
         "max": float(wide.max()) if has_range else None,
     }
+
+
+def describe_report(report: ConversionReport) -> Iterator[str]:
+    """Give a conversion's report as lines: the outcome, the interface, then what is unusual."""
+    opset = f", opset {report.opset}" if report.opset else ""
+    yield (
+        f"{report.source} ({report.source_format}) -> {report.target} "
+        f"({report.target_format}{opset}): {sum(report.counts.values())} nodes"
+    )
+    for name, dtype, shape in report.inputs:
+        yield f"  input   {name}: {dtype}[{describe_shape(shape)}]"
+    for name, dtype, shape in report.outputs:
+        yield f"  output  {name}: {dtype}[{describe_shape(shape)}]"
+    for read, written in report.states:
+        yield f"  state   comes in as {read}, goes out as {written}"
+    for kind, old, new in report.renamed:
+        yield f"  renamed {kind} {old!r} to {new!r}"
+    for name in report.moved_io:
+        yield f"  layout  of {name} changed"
+    if report.other_signatures:
+        left = ", ".join(repr(key) for key in report.other_signatures)
+        yield f"  only signature {report.signature!r} was converted; the others: {left}"
+    for note in report.notes:
+        yield f"  note: {note}"
+    if report.verification is not None:
+        yield from report.verification.render()

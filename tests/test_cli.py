@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 from nnconv.cli import INTERNAL_ERROR, main
 
 import nnconv
+from nnconv.conversion import ConversionReport
 from nnconv.errors import (
     BackendError,
     ExitCode,
@@ -24,17 +26,22 @@ ITEMS = [
 ]
 
 
-class Report:
-    """What a conversion reports, as far as the command line looks at it."""
+@dataclass
+class Verification:
+    """Stands in for what a comparison found."""
 
-    def __init__(self, verified):
-        self.verified = verified
-
-    def as_dict(self):
-        return {"verified": self.verified, "worst": float("nan")}
+    passed: bool
+    worst: float
 
     def render(self):
-        return ["converted", f"verified: {self.verified}"]
+        return [f"verified: {self.passed}"]
+
+
+def report(passed=None, **facts):
+    found = None if passed is None else Verification(passed, float("nan"))
+    return ConversionReport(
+        "a.tflite", "b.onnx", "tflite", "onnx", opset=21, verification=found, **facts
+    )
 
 
 @pytest.fixture
@@ -50,7 +57,7 @@ def convert(monkeypatch):
 
     class Fake:
         def __init__(self):
-            self.result = Report(None)
+            self.result = report()
             self.error = None
             self.calls = []
 
@@ -69,9 +76,11 @@ def convert(monkeypatch):
     ("verified", "code"), [(None, ExitCode.OK), (True, ExitCode.OK), (False, ExitCode.DIFFERS)]
 )
 def test_exit_code_tells_whether_results_differ(convert, model, capsys, verified, code):
-    convert.result = Report(verified)
+    convert.result = report(verified)
     assert main(["convert", model, "out.onnx", "--verify"]) == code
-    assert capsys.readouterr().out == f"converted\nverified: {verified}\n"
+    out = capsys.readouterr().out
+    assert out.startswith("a.tflite (tflite) -> b.onnx (onnx, opset 21): 0 nodes\n")
+    assert ("verified: " in out) == (verified is not None)
 
 
 @pytest.mark.parametrize(
@@ -102,11 +111,39 @@ def test_json_error_lists_every_unsupported_node(convert, model, capsys):
     ]
 
 
-@pytest.mark.usefixtures("convert")
-def test_json_result_is_one_object_of_plain_json(model, capsys):
+def test_json_result_is_one_object_of_plain_json(convert, model, capsys):
+    convert.result = report(passed=True)
     assert main(["convert", model, "out.onnx", "--json"]) == ExitCode.OK
     seen = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert seen == {"verified": None, "worst": "nan"}
+    assert seen["verified"] is True
+    assert seen["verification"] == {"passed": True, "worst": "nan"}
+    assert seen["source_format"] == "tflite"
+
+
+def test_report_names_everything_that_changed(convert, model, capsys):
+    convert.result = report(
+        inputs=[("x", "float32", [None, 3])],
+        outputs=[("y", "int8", []), ("h_out", "float32", None)],
+        states=[("h_in", "h_out")],
+        renamed=[("output", "", "y")],
+        moved_io=["x"],
+        signature="f",
+        other_signatures=["g"],
+        counts={"Conv": 2, "Relu": 1},
+        notes=["weights lie beside the file"],
+    )
+    assert main(["convert", model, "out.onnx"]) == ExitCode.OK
+    assert capsys.readouterr().out == (
+        "a.tflite (tflite) -> b.onnx (onnx, opset 21): 3 nodes\n"
+        "  input   x: float32[?,3]\n"
+        "  output  y: int8[scalar]\n"
+        "  output  h_out: float32[?]\n"
+        "  state   comes in as h_in, goes out as h_out\n"
+        "  renamed output '' to 'y'\n"
+        "  layout  of x changed\n"
+        "  only signature 'f' was converted; the others: 'g'\n"
+        "  note: weights lie beside the file\n"
+    )
 
 
 def test_internal_error_is_one_line_that_asks_for_a_report(convert, model, capsys):
@@ -125,7 +162,7 @@ def test_debug_shows_the_traceback_of_an_internal_error(convert, model):
 
 
 def test_options_reach_the_conversion(convert, model):
-    arguments = "--verify --seed 7 --opset 17 --io-layout nchw --int8 keep --quant float"
+    arguments = "--verify --seed 7 --opset 17 --io-layout nchw --int8 keep"
     shapes = ["--input-shape", "a=b=1,2,3", "--input-shape", "s="]
     assert main(["convert", model, "o.onnx", *arguments.split(), *shapes, "--signature", "f"]) == 0
     ((src, dst, options),) = convert.calls
@@ -136,7 +173,6 @@ def test_options_reach_the_conversion(convert, model):
         "opset": 17,
         "io_layout": "nchw",
         "int8": "keep",
-        "quant": "float",
         "signature": "f",
         "source_format": None,
         "target_format": None,

@@ -1,0 +1,80 @@
+"""What the documents say exists: commands, options, files."""
+
+import re
+import shlex
+
+import click
+import pytest
+from nnconv.cli import cli
+
+from support.places import ROOT
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def code_lines(text):
+    """The lines of a document's code blocks, fenced and indented."""
+    fenced = False
+    for line in text.splitlines():
+        if line.startswith("```"):
+            fenced = not fenced
+        elif fenced or line.startswith("    "):
+            yield line.strip()
+
+
+def nnconv_calls(text):
+    """The arguments of each call of nnconv in a document's code blocks."""
+    for line in code_lines(text):
+        for part in re.split(r"&&|\|", line):
+            words = shlex.split(part, comments=True) if part.count("'") % 2 == 0 else []
+            if words and words[0].rpartition("/")[2] == "nnconv":
+                yield words[1:]
+
+
+def test_readme_shows_every_command():
+    shown = {call[0] for call in nnconv_calls((ROOT / "README.md").read_text(encoding="utf-8"))}
+    assert shown == set(cli.commands)
+
+
+def test_documented_commands_and_options_exist():
+    wrong = []
+    for document in DOCUMENTS:
+        for name, *rest in nnconv_calls(document.read_text(encoding="utf-8")):
+            command = cli.commands.get(name)
+            known = {o for p in command.params for o in p.opts} if command else set()
+            options = {word.partition("=")[0] for word in rest if word.startswith("--")}
+            if not options <= known:
+                wrong.append((document.name, name, sorted(options - known)))
+    assert wrong == []
+
+
+def test_links_between_documents_resolve():
+    broken = [
+        f"{document.relative_to(ROOT)}: {target}"
+        for document in DOCUMENTS
+        for target in re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8"))
+        if "://" not in target and not (document.parent / target).exists()
+    ]
+    assert broken == []
+
+
+@pytest.mark.parametrize("marker", ["first", "test"])
+def test_readme_marks_the_commands_that_the_check_runs(marker):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.search(rf"^<!-- {marker} command -->\n```sh\n\S.*\n```$", text, re.MULTILINE)
+
+
+def test_readme_command_converts_a_file_that_exists():
+    calls = nnconv_calls((ROOT / "README.md").read_text(encoding="utf-8"))
+    first = next(call for call in calls if call[0] == "convert")
+    assert (ROOT / first[1]).is_file()
+
+
+def test_every_option_says_what_it_does():
+    silent = [
+        f"{name} {parameter.name}"
+        for name, command in cli.commands.items()
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and not parameter.help
+    ]
+    assert silent == []
