@@ -23,7 +23,7 @@ import numpy as np
 from nnconv.errors import BackendError
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Op, QuantRule
+from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.quant import dequantize, quantize
 from nnconv.ir.types import TensorType
 
@@ -93,11 +93,21 @@ def run_node(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
         _real(a, v.type) if real and a is not None and v is not None else a
         for a, v in zip(arrays, node.inputs, strict=True)
     ]
+    op = node.op
+    activation = Activation.NONE if real else getattr(op, "activation", Activation.NONE)
+    clamped = activation is not Activation.NONE and is_quantized(node.outputs[0].type)
     try:
         with np.errstate(all="ignore"):
-            results = kernel(node.op, *operands, **extra)
+            results = kernel(
+                op.replace(activation=Activation.NONE) if clamped else op, *operands, **extra
+            )
     except (ValueError, IndexError, ZeroDivisionError) as error:
         raise BackendError(f"{node.op.name} ({node.origin}): {error}") from error
+    if clamped:
+        results = [
+            _clamped(array, value.type, activation)
+            for array, value in zip(results, node.outputs, strict=True)
+        ]
     return [
         _result(array, value.type, real=real)
         for array, value in zip(results, node.outputs, strict=True)
@@ -116,6 +126,13 @@ def _real(array: Array, kind: TensorType) -> Array:
     if kind.dtype in (DType.FLOAT16, DType.BFLOAT16):
         return array.astype(np.float32)
     return array
+
+
+def _clamped(codes: Array, kind: TensorType, activation: Activation) -> Array:
+    """Codes behind an activation, whose bounds are real values."""
+    assert kind.quant is not None and activation.bounds is not None
+    low, high = quantize(np.asarray(activation.bounds), kind.quant, kind.dtype)
+    return np.clip(codes, low, high)
 
 
 def _result(array: Array, kind: TensorType, *, real: bool) -> Array:

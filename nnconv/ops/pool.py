@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from nnconv.ir.dtype import FLOATS, INTEGERS
@@ -70,6 +71,9 @@ class MaxPool2D(_Pool):
 
     operands = (Operand("x", FLOATS | INTEGERS),)
     quant_rule = QuantRule.CODES
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        return (replace(super().infer(types)[0], quant=operand_type(types, 0).quant),)
 
 
 @op_class
