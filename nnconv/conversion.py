@@ -9,17 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnconv.errors import UsageError
-from nnconv.formats import READABLE, WRITABLE, detect, format_for
+from nnconv.formats import WRITABLE, format_for, read_model
 from nnconv.ir.graph import Model, Signature
-from nnconv.ir.op import Layout
 from nnconv.ir.types import Shape
+from nnconv.lowering import Lowered, choose_signature, one_entry, to_onnx
 
 if TYPE_CHECKING:
     from nnconv.diff.verify import Verification
-    from nnconv.passes.base import Pass
-
-IO_LAYOUTS = ("keep", "nhwc", "nchw")
-INT8_FORMS = ("resign", "keep")
 
 
 @dataclass
@@ -85,12 +81,7 @@ def load(
         UnsupportedError: it has nodes that can't be imported.
         UsageError: the format can't be read, or an input has no such name.
     """
-    kind = format or detect(path)
-    if kind not in READABLE:
-        raise UsageError(f"format {kind} can't be read; formats that can: {', '.join(READABLE)}")
-    from nnconv.formats.tflite.reader import read
-
-    return read(path, input_shapes=input_shapes)
+    return read_model(path, format, input_shapes=input_shapes)
 
 
 def save(
@@ -111,80 +102,28 @@ def save(
         format: its format; told by the suffix when None.
         signature: key of the entry point; the first when None.
         opset: ONNX opset.
-        io_layout: ``keep`` leaves the interface as it is, ``nchw`` and ``nhwc`` drop the transposes at its edge.
-        int8: ``resign`` keeps int8 activations as uint8 inside (fast on x64), ``keep`` leaves the signs.
+        io_layout: ``keep`` leaves the interface as it is, ``nchw`` and ``nhwc`` drop the
+            transposes at its edge.
+        int8: ``resign`` keeps int8 activations as uint8 inside (fast on x64), ``keep`` leaves
+            the signs.
 
     Raises:
         UnsupportedError: the format can't hold a node.
         UsageError: a wrong option.
     """
-    from nnconv.ir.clone import clone_model
-
-    entry = choose_signature(model, signature)
-    single = clone_model(
-        Model([entry], model.format, model.source, model.metadata, model.description)
-    )
+    single = one_entry(model, choose_signature(model, signature))
     _write(single, path, format or format_for(path), opset=opset, io_layout=io_layout, int8=int8)
 
 
-def choose_signature(model: Model, key: str | None) -> Signature:
-    """The entry point called ``key``; the first when None.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
-    if key is None:
-        return model.main
-    for signature in model.signatures:
-        if signature.key == key:
-            return signature
-    known = ", ".join(repr(s.key) for s in model.signatures)
-    raise UsageError(f"no signature {key!r}; the model has {known}")
-
-
-@dataclass
-class _Outcome:
-    opset: int
-    renamed: list[tuple[str, str, str]]
-    moved_io: list[str]
-    counts: dict[str, int]
-
-
-def _write(
-    model: Model,
-    path: str | os.PathLike[str],
-    target: str,
-    *,
-    opset: int | None,
-    io_layout: str,
-    int8: str,
-) -> _Outcome:
+def _write(model: Model, path: str | os.PathLike[str], target: str, **options: Any) -> Lowered:
     """Bring a model (which is used up) into the target's form and write it."""
     if target not in WRITABLE:
         raise UsageError(f"format {target} can't be written; those that can: {', '.join(WRITABLE)}")
-    from nnconv.formats.onnx import writer
-    from nnconv.passes.base import run_passes
-    from nnconv.passes.layout import LayoutPass
+    from nnconv.formats.onnx.protobuf import write
 
-    version = writer.DEFAULT_OPSET if opset is None else opset
-    if not writer.LEAST_OPSET <= version <= writer.NEWEST_OPSET:
-        allowed = f"{writer.LEAST_OPSET} to {writer.NEWEST_OPSET}"
-        raise UsageError(f"opset {version} can't be written; allowed are {allowed}")
-    if io_layout not in IO_LAYOUTS:
-        raise UsageError(f"io_layout {io_layout!r}; allowed are {', '.join(IO_LAYOUTS)}")
-    if int8 not in INT8_FORMS:
-        raise UsageError(f"int8 {int8!r}; allowed are {', '.join(INT8_FORMS)}")
-    layout = LayoutPass(Layout.NCHW, move_io=io_layout == "nchw")
-    run_passes(model, onnx_passes(layout))
-    written = writer.write(model, path, opset=version, resign=int8 == "resign")
-    return _Outcome(version, written.renamed, layout.moved_io, written.counts)
-
-
-def onnx_passes(layout: Pass) -> list[Pass]:
-    """The passes that bring a graph into the form that the ONNX writer takes, in order."""
-    from nnconv.passes.prune import PrunePass
-
-    return [PrunePass(), layout, PrunePass()]
+    lowered = to_onnx(model, **options)
+    write(lowered.model, path)
+    return lowered
 
 
 def convert(
@@ -238,12 +177,12 @@ def convert(
         other_signatures=[s.key for s in model.signatures if s is not entry],
     )
     model.signatures = [entry]
-    outcome = _write(model, dst, target, opset=opset, io_layout=io_layout, int8=int8)
-    report.opset = outcome.opset
-    report.renamed = outcome.renamed
-    report.moved_io = outcome.moved_io
-    report.counts = outcome.counts
-    _describe_interface(report, entry, outcome)
+    lowered = _write(model, dst, target, opset=opset, io_layout=io_layout, int8=int8)
+    report.opset = lowered.written.opset
+    report.renamed = lowered.written.renamed
+    report.moved_io = lowered.moved_io
+    report.counts = lowered.written.counts
+    _describe_interface(report, entry)
     if verify:
         from nnconv.diff.verify import verify_conversion
 
@@ -251,8 +190,8 @@ def convert(
     return report
 
 
-def _describe_interface(report: ConversionReport, entry: Signature, outcome: _Outcome) -> None:
-    new_name = {(kind, old): new for kind, old, new in outcome.renamed}
+def _describe_interface(report: ConversionReport, entry: Signature) -> None:
+    new_name = {(kind, old): new for kind, old, new in report.renamed}
     for kind, values, rows in (
         ("input", entry.graph.inputs, report.inputs),
         ("output", entry.graph.outputs, report.outputs),

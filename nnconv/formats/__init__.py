@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nnconv.errors import InvalidModelError, UsageError
+
+if TYPE_CHECKING:
+    from nnconv.ir.graph import Model
+    from nnconv.ir.types import Shape
 
 SUFFIXES = {".tflite": "tflite", ".lite": "tflite", ".onnx": "onnx"}
 """Format by file suffix."""
@@ -50,3 +56,24 @@ def format_for(path: str | os.PathLike[str]) -> str:
             hint=f"Suffixes: {', '.join(SUFFIXES)}; or name the format.",
         )
     return found
+
+
+def read_model(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    input_shapes: Mapping[str, Shape] | None = None,
+) -> Model:
+    """Read a model file; ``nnconv.load`` says more.
+
+    Raises:
+        InvalidModelError: the file is broken.
+        UnsupportedError: it has nodes that can't be imported.
+        UsageError: the format can't be read, or an input has no such name.
+    """
+    kind = format or detect(path)
+    if kind not in READABLE:
+        raise UsageError(f"format {kind} can't be read; formats that can: {', '.join(READABLE)}")
+    from nnconv.formats.tflite.reader import read
+
+    return read(path, input_shapes=input_shapes)

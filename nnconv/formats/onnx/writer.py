@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -69,27 +68,6 @@ def to_wire(
         doc_string=model.description,
     )
     return result, report
-
-
-def write(
-    model: Model,
-    path: str | os.PathLike[str],
-    *,
-    signature: Signature | None = None,
-    opset: int = DEFAULT_OPSET,
-    resign: bool = True,
-) -> Written:
-    """Write one entry point (default: the first) of a model in NCHW form.
-
-    Raises:
-        UnsupportedError: with every node that ONNX can't hold.
-        UsageError: the file can't be written.
-    """
-    from nnconv.formats.onnx.protobuf import write as write_file
-
-    result, report = to_wire(model, signature or model.main, opset=opset, resign=resign)
-    write_file(result, path)
-    return report
 
 
 def value_info(name: str, value: Value) -> wire.ValueInfo:

@@ -1,0 +1,101 @@
+"""Bringing a model into the form that a target format takes: which passes run, in which order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from nnconv.errors import UsageError
+from nnconv.ir.graph import Model, Signature
+from nnconv.ir.op import Layout
+
+if TYPE_CHECKING:
+    from nnconv.formats.onnx import wire
+    from nnconv.formats.onnx.writer import Written
+    from nnconv.passes.base import Pass
+
+IO_LAYOUTS = ("keep", "nhwc", "nchw")
+INT8_FORMS = ("resign", "keep")
+
+
+class Lowered(NamedTuple):
+    """A model as ONNX.
+
+    Attributes:
+        model: what is to be written.
+        written: what a user should know of it.
+        moved_io: inputs and outputs whose layout changed on request.
+    """
+
+    model: wire.Model
+    written: Written
+    moved_io: list[str]
+
+
+def choose_signature(model: Model, key: str | None) -> Signature:
+    """The entry point called ``key``; the first when None.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if key is None:
+        return model.main
+    for signature in model.signatures:
+        if signature.key == key:
+            return signature
+    known = ", ".join(repr(s.key) for s in model.signatures)
+    raise UsageError(f"no signature {key!r}; the model has {known}")
+
+
+def one_entry(model: Model, entry: Signature) -> Model:
+    """A copy of a model with one of its entry points alone, for passes to change."""
+    from nnconv.ir.clone import clone_model
+
+    return clone_model(
+        Model([entry], model.format, model.source, model.metadata, model.description)
+    )
+
+
+def to_onnx(
+    model: Model,
+    *,
+    opset: int | None = None,
+    io_layout: str = "keep",
+    int8: str = "resign",
+) -> Lowered:
+    """Turn a model's first entry point into ONNX; the model is used up.
+
+    Args:
+        model: what to turn.
+        opset: ONNX opset; the default one when None.
+        io_layout: ``keep`` leaves the interface as it is, ``nchw`` and ``nhwc`` drop the
+            transposes at its edge.
+        int8: ``resign`` keeps int8 activations as uint8 inside (fast on x64), ``keep`` leaves
+            the signs.
+
+    Raises:
+        UnsupportedError: ONNX can't hold a node; all of those are listed.
+        UsageError: a wrong option.
+    """
+    from nnconv.formats.onnx import writer
+    from nnconv.passes.base import run_passes
+    from nnconv.passes.layout import LayoutPass
+
+    version = writer.DEFAULT_OPSET if opset is None else opset
+    if not writer.LEAST_OPSET <= version <= writer.NEWEST_OPSET:
+        allowed = f"{writer.LEAST_OPSET} to {writer.NEWEST_OPSET}"
+        raise UsageError(f"opset {version} can't be written; allowed are {allowed}")
+    if io_layout not in IO_LAYOUTS:
+        raise UsageError(f"io_layout {io_layout!r}; allowed are {', '.join(IO_LAYOUTS)}")
+    if int8 not in INT8_FORMS:
+        raise UsageError(f"int8 {int8!r}; allowed are {', '.join(INT8_FORMS)}")
+    layout = LayoutPass(Layout.NCHW, move_io=io_layout == "nchw")
+    run_passes(model, onnx_passes(layout))
+    result, written = writer.to_wire(model, model.main, opset=version, resign=int8 == "resign")
+    return Lowered(result, written, layout.moved_io)
+
+
+def onnx_passes(layout: Pass) -> list[Pass]:
+    """The passes that bring a graph into the form that the ONNX writer takes, in order."""
+    from nnconv.passes.prune import PrunePass
+
+    return [PrunePass(), layout, PrunePass()]
