@@ -15,6 +15,7 @@ Views of a value:
 - ``codes``: its integers as the file holds them inside: uint8 where int8 activations are re-signed
   (``Target.inner_type``), else the stored ones. For values that aren't quantized: the tensor itself.
 - ``stored``: the numbers in the value's own dtype.
+- ``pairs``: complex numbers, which no runtime's kernels take, as floats with a last dimension (real, imaginary).
 
 Giving a quantized value by ``set_real`` adds the QuantizeLinear.
 """
@@ -32,11 +33,10 @@ import numpy as np
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.types import DATA_TYPES, LEAST_OPSET
-from nnconv.ir.dtype import DType
+from nnconv.ir.dtype import COMPLEXES, DType
 from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Activation, Op, Perm
+from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import Quant, dequantize, quantize
-from nnconv.ops.rewrite import constant_behind
 
 Exporter: TypeAlias = "Callable[[Node, Target], None]"
 
@@ -56,13 +56,16 @@ CODE_TYPES = frozenset(
 
 _RESIGN = 128
 
+_NO_COMPLEX = "ONNX runtimes take complex numbers neither here nor at a graph's edge"
+
 
 class NotExportable(Exception):
     """Raised by an exporter for a node that ONNX can't hold; the writer collects them all."""
 
-    def __init__(self, item: UnsupportedItem) -> None:
-        super().__init__(str(item))
-        self.item = item
+    def __init__(self, *items: UnsupportedItem) -> None:
+        """Refuse a node for at least one reason: those of a body may be several."""
+        super().__init__("; ".join(map(str, items)))
+        self.items = items
 
 
 @cache
@@ -168,7 +171,7 @@ class Target:
             key = (kind, array.shape, array.strides, array.__array_interface__["data"][0])
         found = self._consts.get(key)
         if found is None:
-            found = self._initializer(array, kind, f"{self._base()}/const")
+            found = self.initializer(array, kind, f"{self._base()}/const")
             self._consts[key] = found
             self._kept.append(array)  # its address is the key: it must live as long
         return found
@@ -177,8 +180,10 @@ class Target:
         """A float constant of the float type in which ``like``'s real values are computed."""
         return self.const(np.asarray(value, self.real_type(like).numpy))
 
-    def _initializer(self, data: np.ndarray, dtype: DType, wanted: str) -> str:
-        self.require_opset(LEAST_OPSET.get(dtype, 0), f"{dtype} tensors")
+    def initializer(self, data: np.ndarray, dtype: DType, wanted: str) -> str:
+        """A constant that isn't shared, called ``wanted`` or a variation of it."""
+        if self.opset < LEAST_OPSET.get(dtype, 0):  # the narrow type isn't there yet
+            dtype = DType.INT8 if dtype.is_signed else DType.UINT8
         name = self.names.unique(wanted)
         content = data.view(np.uint16) if dtype is DType.BFLOAT16 else data
         self.initializers.append(wire.Tensor(name, DATA_TYPES[dtype], data.shape, content))
@@ -241,13 +246,15 @@ class Target:
             if value.data is None or value.quant is None:
                 raise self.unsupported(f"quantized {value.dtype} that isn't constant")
             real = dequantize(value.data, value.quant, np.float64).astype(np.float32)
-            found = self._real[value] = self._initializer(real, DType.FLOAT32, value.name)
+            found = self._real[value] = self.initializer(real, DType.FLOAT32, value.name)
         return found
 
     def codes(self, value: Value | None) -> str:
         """The name of the value's integers inside; for an unquantized value its only form."""
         if value is None:
             return ""
+        if value.dtype in COMPLEXES:
+            raise self.unsupported(_NO_COMPLEX, reason=Reason.IMPOSSIBLE)
         found = self._codes.get(value)
         if found is None:
             if value.data is None:
@@ -258,7 +265,7 @@ class Target:
                 data = value.data
                 if self.is_resigned(value):
                     data = data.view(np.uint8) ^ np.uint8(_RESIGN)
-                found = self._initializer(data, self.inner_type(value), value.name)
+                found = self.initializer(data, self.inner_type(value), value.name)
             self._codes[value] = found
         return found
 
@@ -271,10 +278,20 @@ class Target:
         found = self._stored.get(value)
         if found is None:
             if value.data is not None:
-                found = self._initializer(value.data, value.dtype, value.name)
+                found = self.initializer(value.data, value.dtype, value.name)
             else:
                 found = self.unsigned_to_signed(self.codes(value))
             self._stored[value] = found
+        return found
+
+    def pairs(self, value: Value) -> str:
+        """The name of complex numbers as floats of shape [..., 2]: real and imaginary parts."""
+        found = self._codes.get(value)
+        if found is None:
+            assert value.data is not None, f"{value!r} was never produced"
+            part = DType.FLOAT32 if value.dtype is DType.COMPLEX64 else DType.FLOAT64
+            data = np.stack([value.data.real, value.data.imag], axis=-1)
+            found = self._codes[value] = self.initializer(data, part, value.name)
         return found
 
     def int64(self, value: Value | None) -> str:
@@ -287,39 +304,31 @@ class Target:
         return name if value.dtype is DType.INT64 else self.cast(name, DType.INT64)
 
     def resigned(self, name: str) -> str:
-        """int8 codes as uint8: 128 more. Cast and Add wrap; DequantizeLinear, QuantizeLinear take four times as long."""
-        return self.node("Add", [self.cast(name, DType.UINT8), self.const(np.uint8(_RESIGN))])
+        """int8 codes as uint8: 128 more; Cast and Add wrap.
+
+        DequantizeLinear, QuantizeLinear would take four times as long.
+        """
+        return self._turned(self.cast(name, DType.UINT8))
 
     def unsigned_to_signed(self, name: str) -> str:
         """uint8 codes as int8: 128 less."""
-        return self.cast(self.node("Add", [name, self.const(np.uint8(_RESIGN))]), DType.INT8)
+        return self.cast(self._turned(name), DType.INT8)
 
-    def weights(self, value: Value, perm: Perm) -> str:
-        """The real values of weights, transposed by ``perm``; constants keep their small type in the file.
-
-        uint8 codes become int8 ones (exact, and what the integer kernels are fast on).
-        """
-        source = constant_behind(value)
-        if source is None or source.data is None:
-            name = self.real(value)
-            return (
-                name
-                if perm == tuple(range(len(perm)))
-                else self.node("Transpose", [name], perm=perm)
-            )
-        data = source.data.transpose(perm)
-        quant = source.quant.permuted(perm) if source.quant else None
-        dtype = source.dtype
-        if quant is not None and dtype is DType.UINT8 and self.resign:
-            data, dtype = (data ^ np.uint8(_RESIGN)).view(np.int8), DType.INT8
-            quant = quant.shifted(-_RESIGN)
-        name = self._initializer(data, dtype, source.name)
-        if quant is not None and dtype in CODE_TYPES:
-            return self.dequantize(name, quant, dtype)
-        return name if source is value else self.cast(name, value.dtype)
+    def _turned(self, name: str) -> str:
+        """uint8 numbers with their highest bit turned."""
+        if self.opset >= 14:
+            return self.node("Add", [name, self.const(np.uint8(_RESIGN))])
+        wide = self.node("Add", [self.cast(name, DType.INT32), self.const(np.int32(_RESIGN))])
+        low = self.node("Mod", [wide, self.const(np.int32(2 * _RESIGN))])
+        return self.cast(low, DType.UINT8)
 
     def dequantize(self, name: str, quant: Quant, dtype: DType) -> str:
-        """A DequantizeLinear node."""
+        """A DequantizeLinear node; before opset 21, which brought the 16-bit ones, their arithmetic."""
+        if self._lacks_16_bits(dtype) and quant.axis is None:
+            moved = self.cast(name, DType.FLOAT32)
+            if quant.zero_point[0]:
+                moved = self.node("Sub", [moved, self.const(float(quant.zero_point[0]))])
+            return self.node("Mul", [moved, self.const(np.float32(quant.scale[0]))])
         self._check_quantizable(dtype, quant)
         scale, zero_point = self._parameters(quant, dtype)
         axis = quant.axis if quant.axis is not None else None
@@ -327,12 +336,16 @@ class Target:
         return self.node("DequantizeLinear", [name, scale, zero_point], axis=axis, block_size=block)
 
     def quantize(self, name: str, quant: Quant, dtype: DType) -> str:
-        """A QuantizeLinear node; for int32, which ONNX doesn't quantize to, its arithmetic."""
-        if dtype in (DType.INT32, DType.INT64):
+        """A QuantizeLinear node; for types that it doesn't make (int32; int16 before opset 21) its arithmetic."""
+        if dtype in (DType.INT32, DType.INT64) or self._lacks_16_bits(dtype):
             return self._quantize_wide(name, quant, dtype)
         self._check_quantizable(dtype, quant)
+        self.require_opset(LEAST_OPSET.get(dtype, 0), f"{dtype} tensors")
         scale, zero_point = self._parameters(quant, dtype)
         return self.node("QuantizeLinear", [name, scale, zero_point], axis=quant.axis)
+
+    def _lacks_16_bits(self, dtype: DType) -> bool:
+        return dtype in (DType.INT16, DType.UINT16) and self.opset < 21
 
     def _check_quantizable(self, dtype: DType, quant: Quant) -> None:
         if dtype in (DType.INT16, DType.UINT16):
@@ -362,6 +375,10 @@ class Target:
 
     def set_codes(self, value: Value, name: str) -> None:
         """Give a result by its integers inside; for an unquantized value its only form."""
+        self._codes[value] = name
+
+    def set_pairs(self, value: Value, name: str) -> None:
+        """Give a complex result by floats of shape [..., 2]."""
         self._codes[value] = name
 
     def set_stored(self, value: Value, name: str) -> None:
@@ -442,7 +459,11 @@ class Target:
 
     def run(self, graph: Graph) -> list[UnsupportedItem]:
         """Export every node of a graph whose inputs have been given; returns what couldn't be exported."""
-        refused: list[UnsupportedItem] = []
+        refused = [
+            self.unsupported(f"`{value.name}`: {_NO_COMPLEX}", reason=Reason.IMPOSSIBLE).item
+            for value in (*graph.inputs, *graph.outputs)
+            if value.dtype in COMPLEXES
+        ]
         for node in graph.nodes:
             self.current = node
             try:
@@ -451,7 +472,7 @@ class Target:
                     raise self.unsupported("no ONNX form is known")
                 exporter(node, self)
             except NotExportable as refusal:
-                refused.append(refusal.item)
+                refused += refusal.items
             if refused:
                 for value in node.outputs:
                     self._codes.setdefault(value, "")

@@ -1,0 +1,111 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.weights import bias, is_integer, plain_real, weights
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ops.matmul import FullyConnected, MatMul
+
+
+def export_fully_connected(node: Node, t: Target) -> None:
+    """FullyConnected: Gemm with the weights as they are; MatMul, Add where the input isn't rank 2.
+
+    On codes, other ranks are brought to 2 first: only Gemm's integer kernel adds a bias.
+    """
+    op, (x, filters, bias_value), y = node.op, node.inputs, node.outputs[0]
+    assert isinstance(op, FullyConnected)
+    assert x is not None
+    assert filters is not None
+    integer = is_integer(t, x, filters)
+    offset = bias(t, bias_value, x=x, weights=filters, integer=integer)
+    rows = _row_shape(x, y) if integer else None
+    if rows is not None or x.type.rank == 2:
+        data = _data(t, x, integer=integer)
+        if rows is not None:
+            codes = t.reshape(t.codes(x), (-1, rows[0]))
+            data = t.dequantize(codes, t.inner_quant(x), t.inner_type(x))
+        inputs = [data, weights(t, filters, (0, 1), x=x, integer=integer)]
+        result = t.node("Gemm", [*inputs, offset] if offset else inputs, transB=1)
+        t.set_real(y, result, op.activation)
+        if rows is not None:
+            t.set_codes(y, t.reshape(t.codes(y), rows[1]))
+        return
+    product = t.node(
+        "MatMul", [_data(t, x, integer=integer), weights(t, filters, (1, 0), x=x, integer=integer)]
+    )
+    t.set_real(y, t.node("Add", [product, offset]) if offset else product, op.activation)
+
+
+def _data(t: Target, x: Value, *, integer: bool) -> str:
+    return t.real(x) if integer or not t.is_quantized(x) else plain_real(t, x)
+
+
+def _row_shape(x: Value, y: Value) -> tuple[int, tuple[int, ...]] | None:
+    """Depth, and the result's shape with one -1, for an input that goes through rank 2; None if it can't."""
+    if x.shape is None or y.shape is None or len(x.shape) == 2 or 0 in (*x.shape, *y.shape):
+        return None
+    shape = tuple(d if isinstance(d, int) else -1 for d in y.shape)
+    depth = x.shape[-1]
+    return (depth, shape) if isinstance(depth, int) and shape.count(-1) <= 1 else None
+
+
+def export_matmul(node: Node, t: Target) -> None:
+    """MatMul; transposed operands by Transpose, which onnxruntime fuses, constants turned beforehand.
+
+    Codes to int32 are MatMulInteger.
+    """
+    op, (a, b), y = node.op, node.inputs, node.outputs[0]
+    assert isinstance(op, MatMul)
+    assert a is not None
+    assert b is not None
+    if t.is_quantized(a) and t.is_quantized(b) and y.dtype is DType.INT32:
+        t.set_codes(y, _sums(op, a, b, t))
+        return
+    integer = is_integer(t, a, b)
+    left = _turned(t, a, transpose=op.transpose_a)
+    if b.data is not None:
+        rank = b.data.ndim
+        perm = (*range(rank - 2), rank - 1, rank - 2) if op.transpose_b else tuple(range(rank))
+        right = weights(t, b, perm, x=a, integer=integer)
+    else:
+        right = _turned(t, b, transpose=op.transpose_b)
+    t.set_real(y, t.node("MatMul", [left, right]))
+
+
+def _turned(t: Target, value: Value, *, transpose: bool) -> str:
+    """The real values of an operand, its last two dimensions exchanged on request (on codes)."""
+    if not transpose:
+        return t.real(value)
+    if not t.is_quantized(value):
+        return _transposed(t, t.real(value), value)
+    codes = _transposed(t, t.codes(value), value)
+    return t.dequantize(codes, t.inner_quant(value), t.inner_type(value))
+
+
+def _transposed(t: Target, name: str, value: Value) -> str:
+    rank = value.type.rank
+    if rank is None:
+        raise t.unsupported("the rank of a transposed operand isn't known")
+    return t.node("Transpose", [name], perm=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def _sums(op: MatMul, a: Value, b: Value, t: Target) -> str:
+    """The integer product of codes less their zero points."""
+    names, points = [], []
+    for value, transpose in ((a, op.transpose_a), (b, op.transpose_b)):
+        codes = t.codes(value)
+        names.append(_transposed(t, codes, value) if transpose else codes)
+        point = np.asarray(t.inner_quant(value).zero_point[0], t.inner_type(value).numpy)
+        points.append(t.const(point))
+    return t.node("MatMulInteger", [*names, *points])
+
+
+EXPORTERS: dict[type[Op], Exporter] = {
+    FullyConnected: export_fully_connected,
+    MatMul: export_matmul,
+}

@@ -1,0 +1,211 @@
+"""Weights and biases as ONNX constants, in the spelling that onnxruntime runs fastest.
+
+A DequantizeLinear of a constant stands where the op around it has an integer kernel, which takes it in.
+Anywhere else it would run each time; ``Mul(Cast(codes), scale)`` is folded when the model is loaded.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnconv.formats.onnx.exporter import CODE_TYPES, Target
+from nnconv.formats.onnx.types import LEAST_OPSET
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Perm, QuantRule
+from nnconv.ir.quant import Quant, dequantize
+from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D
+from nnconv.ops.elementwise import Clip
+from nnconv.ops.matmul import FullyConnected
+from nnconv.ops.quantize import Dequantize
+from nnconv.ops.rewrite import constant_behind
+
+_EIGHT_BITS = frozenset({DType.INT8, DType.UINT8})
+_NARROW = frozenset({DType.INT2, DType.INT4, DType.UINT4})
+
+LOWEST = -3e38
+"""A bound below all results that onnxruntime doesn't recognize as none."""
+
+_WEIGHTED = (Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D, FullyConnected)
+
+
+def is_integer(t: Target, x: Value, weights: Value) -> bool:
+    """Whether a product of ``x`` with ``weights`` can run on integers: 8-bit codes, constant small weights."""
+    if not t.is_quantized(x) or t.inner_type(x) not in _EIGHT_BITS:
+        return False
+    quant = weights.quant
+    if weights.data is None or quant is None or quant.block:
+        return False
+    return weights.dtype in _EIGHT_BITS or weights.dtype in _NARROW
+
+
+def is_integer_result(t: Target, x: Value, y: Value) -> bool:
+    """Whether ``y`` has codes of the type that an integer kernel gives for ``x``."""
+    return t.is_quantized(y) and t.inner_type(y) is t.inner_type(x)
+
+
+def weights(t: Target, value: Value, perm: Perm, *, x: Value, integer: bool) -> str:
+    """Real values of weights, transposed by ``perm``; constants keep their small type in the file.
+
+    For an ``integer`` kernel they are the DequantizeLinear of int8 codes; uint8 ones are re-signed,
+    which is exact, and narrower ones widened at load. Else they are of x's float type.
+    """
+    source = constant_behind(value)
+    if source is None or source.data is None:
+        name = t.real(value)
+        return name if _is_identity(perm) else t.node("Transpose", [name], perm=perm)
+    data, dtype, quant = source.data.transpose(perm), source.dtype, source.quant
+    if quant is None or dtype not in CODE_TYPES:
+        name = t.initializer(data, dtype, source.name)
+        wanted = t.real_type(x)
+        return name if dtype is wanted else t.cast(name, wanted)
+    if quant.block:
+        return _blockwise(t, source, perm, x)
+    return codes_as_weights(
+        t, data, dtype, quant.permuted(perm), name=source.name, x=x, integer=integer
+    )
+
+
+def codes_as_weights(
+    t: Target,
+    data: np.ndarray,
+    dtype: DType,
+    quant: Quant,
+    *,
+    name: str,
+    x: Value,
+    integer: bool,
+) -> str:
+    """Real values of quantized weights; see ``weights``."""
+    if not integer:
+        return _scaled(t, _small(t, data, dtype, name), quant, data.ndim, t.real_type(x))
+    if dtype is DType.UINT8:
+        data, dtype, quant = (data ^ np.uint8(128)).view(np.int8), DType.INT8, quant.shifted(-128)
+    codes = _small(t, data, dtype, name)
+    if dtype in _NARROW:
+        dtype = DType.INT8
+        codes = t.cast(codes, dtype) if t.opset >= LEAST_OPSET[DType.INT4] else codes
+    return t.dequantize(codes, quant, dtype)
+
+
+def _small(t: Target, data: np.ndarray, dtype: DType, name: str) -> str:
+    """A constant of codes in the smallest type that the opset has for them."""
+    if dtype in _NARROW:
+        if t.opset < LEAST_OPSET[DType.INT4]:
+            dtype = DType.INT8
+            data = data.astype(np.int8)
+        elif dtype is DType.INT2:
+            dtype = DType.INT4
+    return t.initializer(data, dtype, name)
+
+
+def _scaled(t: Target, codes: str, quant: Quant, rank: int, kind: DType) -> str:
+    """``(codes - zero point) * scale`` in ops that are folded at load."""
+    real = t.cast(codes, kind)
+    shape = [1] * rank
+    if quant.axis is None:
+        shape = []
+    else:
+        shape[quant.axis] = -1
+    if not quant.is_symmetric:
+        points = np.asarray(quant.zero_point, kind.numpy).reshape(shape)
+        real = t.node("Sub", [real, t.const(points)])
+    scale = np.asarray(quant.scale, np.float32).astype(kind.numpy).reshape(shape)
+    return t.node("Mul", [real, t.const(scale)])
+
+
+def _blockwise(t: Target, source: Value, perm: Perm, x: Value) -> str:
+    """Weights [rows, columns] with scales for blocks of a row."""
+    data, quant = source.data, source.quant
+    assert data is not None
+    assert quant is not None
+    assert quant.axis == data.ndim - 1, "blocks lie along the last axis"
+    kind = t.real_type(x)
+    rows, columns = data.shape
+    count = -(-columns // quant.block)
+    padded = np.pad(data, [(0, 0), (0, count * quant.block - columns)])
+    real = t.cast(_small(t, padded, source.dtype, source.name), kind)
+    real = t.reshape(real, (rows, count, quant.block))
+    if not quant.is_symmetric:
+        points = np.asarray(quant.zero_point, kind.numpy).reshape(rows, count, 1)
+        real = t.node("Sub", [real, t.const(points)])
+    scale = np.asarray(quant.scale, np.float32).astype(kind.numpy).reshape(rows, count, 1)
+    real = t.reshape(t.node("Mul", [real, t.const(scale)]), (rows, count * quant.block))
+    if count * quant.block != columns:
+        bounds = [t.const([0]), t.const([columns]), t.const([1])]
+        real = t.node("Slice", [real, *bounds])
+    return real if _is_identity(perm) else t.node("Transpose", [real], perm=perm)
+
+
+def bias(t: Target, value: Value | None, *, x: Value, weights: Value, integer: bool) -> str:
+    """Real values of a bias; "" for none.
+
+    For an ``integer`` kernel they are the DequantizeLinear of int32 codes at scale x * weights:
+    onnxruntime doesn't look at the scale. Codes of another scale are quantized anew, unless they would overflow.
+    """
+    if value is None:
+        return ""
+    if value.data is None or not value.dtype.is_integer or value.quant is None:
+        return t.real(value)
+    if integer and x.quant is not None and weights.quant is not None:
+        product = np.asarray(weights.quant.scale, np.float64) * x.quant.scale[0]
+        own = np.asarray(value.quant.scale, np.float64)
+        if own.shape == product.shape and np.allclose(own, product, rtol=1e-6, atol=0):
+            if value.dtype is DType.INT32 and value.quant.is_symmetric:
+                return t.real(value)
+        real = dequantize(value.data, value.quant, np.float64)
+        steps = np.rint(real / product)
+        if np.all(np.abs(steps) <= np.iinfo(np.int32).max):
+            axis = None if product.size == 1 else 0
+            points = (0,) * product.size
+            quant = Quant(
+                scale=tuple(product.astype(np.float32).tolist()), zero_point=points, axis=axis
+            )
+            name = t.initializer(steps.astype(np.int32), DType.INT32, value.name)
+            return t.dequantize(name, quant, DType.INT32)
+    real = dequantize(value.data, value.quant, np.float64).astype(t.real_type(x).numpy)
+    return t.initializer(real, t.real_type(x), value.name)
+
+
+def plain_real(t: Target, value: Value) -> str:
+    """Real values of codes in plain arithmetic.
+
+    Around a DequantizeLinear, an op with float weights and a QuantizeLinear, onnxruntime would
+    quantize the weights by itself, to other results.
+    """
+    quant = t.inner_quant(value)
+    if quant.axis is not None:
+        return t.real(value)
+    real = t.cast(t.codes(value), DType.FLOAT32)
+    if not quant.is_symmetric:
+        real = t.node("Sub", [real, t.const(np.float32(quant.zero_point[0]))])
+    return t.node("Mul", [real, t.const(np.float32(quant.scale[0]))])
+
+
+def guarded(t: Target, value: Value, name: str) -> str:
+    """The float ``value`` (called ``name``) so that quantizing it leaves the weights behind it alone.
+
+    See ``plain_real``: here a Dequantize stands before an op with float weights in the model itself.
+    """
+    node = value.producer
+    if node is not None and isinstance(node.op, Clip):
+        node = node.inputs[0].producer if node.inputs[0] is not None else None
+    if node is None or not isinstance(node.op, _WEIGHTED) or not _reads_dequantized(node):
+        return name
+    return t.node("Max", [name, t.const(np.asarray(LOWEST, t.real_type(value).numpy))])
+
+
+def _reads_dequantized(node: Node) -> bool:
+    """Whether a node's data come out of a Dequantize, perhaps moved about in between."""
+    value = node.inputs[0]
+    while value is not None and value.producer is not None:
+        if isinstance(value.producer.op, Dequantize):
+            return True
+        if value.producer.op.quant_rule is not QuantRule.CODES:
+            return False
+        value = value.producer.inputs[0]
+    return False
+
+
+def _is_identity(perm: Perm) -> bool:
+    return perm == tuple(range(len(perm)))
