@@ -145,6 +145,14 @@ class Op:
         """
         raise TypeError(f"{self.name} declares no infer")
 
+    def infer_node(self, types: Types, bodies: Sequence[Any]) -> tuple[TensorType, ...]:
+        """Result types of a node; ops with bodies (graphs) tell them from these.
+
+        Raises:
+            ValueError: when operands or bodies don't fit the op.
+        """
+        return self.infer(types)
+
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
         """The op for data transposed by ``perm`` (of its main operand's rank), or None if it can't follow.
 

@@ -90,6 +90,13 @@ def merge_shapes(a: Shape, b: Shape) -> Shape:
     return tuple(merge_dim(x, y) for x, y in zip(a, b, strict=True))
 
 
+def join_shapes(a: Shape, b: Shape) -> Shape:
+    """What two shapes have in common: of a tensor that has now one, now the other."""
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return tuple(x if x == y else None for x, y in zip(a, b, strict=True))
+
+
 def broadcast_dims(a: Dim, b: Dim) -> Dim:
     """The extent of ``a`` and ``b`` broadcast together.
 

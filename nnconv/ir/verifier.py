@@ -76,7 +76,7 @@ def _check_operands(node: Node, after: str) -> None:
 
 def _check_results(node: Node, after: str) -> None:
     try:
-        inferred = node.op.infer(node.input_types)
+        inferred = node.op.infer_node(node.input_types, node.bodies)
     except ValueError as error:
         _fail(after, f"{node!r}: {error}")
     if len(inferred) != len(node.outputs):

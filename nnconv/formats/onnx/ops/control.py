@@ -1,0 +1,192 @@
+"""Control flow. Bodies read outer values by name; only what changes from turn to turn is carried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnconv.formats.onnx import wire
+from nnconv.formats.onnx.exporter import Exporter, NotExportable, Target
+from nnconv.formats.onnx.types import DATA_TYPES
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Op
+from nnconv.ops.control import If, While
+
+
+def export_if(node: Node, t: Target) -> None:
+    """If: the branches have no inputs."""
+    condition, *operands = node.inputs
+    assert condition is not None
+    flag = _scalar(t, condition)
+    columns = list(zip(node.outputs, *(body.outputs for body in node.bodies), strict=True))
+    inside = [_all_resigned(t, column) for column in columns]
+    branches = []
+    for body, name in zip(node.bodies, ("then", "else"), strict=True):
+        inner = _body_of(t)
+        for outer, value in zip(operands, body.inputs, strict=True):
+            assert outer is not None
+            _capture(inner, value, t, outer, body)
+        _run(inner, body, node)
+        branches.append(_finished(inner, name, [], list(zip(body.outputs, inside, strict=True))))
+    results = t.nodes_of(
+        "If", [flag], len(node.outputs), then_branch=branches[0], else_branch=branches[1]
+    )
+    for value, name, resigned in zip(node.outputs, results, inside, strict=True):
+        _give(t, value, name, resigned)
+
+
+class _Slot:
+    """What a loop carries in one place.
+
+    Attributes:
+        result, first: the node's result and operand.
+        asked: the condition's input.
+        before, after: the turn's input and output.
+        kept: whether all turns get the same.
+        inside: whether it crosses the border in the form in which int8 codes are kept inside.
+    """
+
+    __slots__ = ("after", "asked", "before", "first", "inside", "kept", "result")
+
+    def __init__(
+        self, t: Target, result: Value, first: Value, asked: Value, before: Value, after: Value
+    ) -> None:
+        self.result, self.first, self.asked = result, first, asked
+        self.before, self.after = before, after
+        self.kept = before is after
+        self.inside = _all_resigned(t, (result, first, asked, before, after))
+
+
+def export_while(node: Node, t: Target) -> None:
+    """While: the condition stands before the Loop and, for the next turn, at the end of its body."""
+    condition, turn = node.bodies
+    first = [v for v in node.inputs if v is not None]
+    rows = zip(node.outputs, first, condition.inputs, turn.inputs, turn.outputs, strict=True)
+    slots = [_Slot(t, *row) for row in rows]
+    carried = [slot for slot in slots if not slot.kept]
+
+    for slot in slots:
+        _capture(t, slot.asked, t, slot.first, condition)
+    start = _ask(t, condition, node)
+
+    inner = _body_of(t)
+    inputs = [
+        wire.ValueInfo(t.names.unique("turn"), wire.DataType.INT64, ()),
+        wire.ValueInfo(t.names.unique("go_on"), wire.DataType.BOOL, ()),
+    ]
+    for slot in slots:
+        if slot.kept:
+            _capture(inner, slot.before, t, slot.first, turn)
+            continue
+        name = t.names.unique(slot.before.name)
+        inputs.append(_info(t, name, slot.before, resigned=slot.inside))
+        _give(inner, slot.before, name, slot.inside)
+    _run(inner, turn, node)
+    for slot in slots:
+        if slot.kept:
+            _capture(inner, slot.asked, t, slot.first, condition)
+        else:
+            _capture(inner, slot.asked, inner, slot.after, condition)
+    again = _ask(inner, condition, node)
+    outputs = [(slot.after, slot.inside) for slot in carried]
+    body = _finished(inner, "turn", inputs, outputs, go_on=again)
+    given = [_name(t, slot.first, slot.inside) for slot in carried]
+    results = t.nodes_of("Loop", ["", start, *given], len(carried), body=body) if carried else []
+    for slot, name in zip(carried, results, strict=True):
+        _give(t, slot.result, name, slot.inside)
+    for slot in slots:
+        if slot.kept:
+            _transfer(t, slot.result, t, slot.first)
+
+
+def _body_of(t: Target) -> Target:
+    return Target(opset=t.opset, resign=t.resign, names=t.names, parent=t)
+
+
+def _all_resigned(t: Target, values: Sequence[Value]) -> bool:
+    return all(t.is_resigned(value) for value in values)
+
+
+def _name(t: Target, value: Value, inside: bool) -> str:
+    return t.codes(value) if inside else t.stored(value)
+
+
+def _give(t: Target, value: Value, name: str, inside: bool) -> None:
+    if inside:
+        t.set_codes(value, name)
+    else:
+        t.set_stored(value, name)
+
+
+def _transfer(inner: Target, value: Value, t: Target, outer: Value) -> None:
+    """Let ``value`` be what ``outer`` is in ``t``, in the form that both have inside where they agree."""
+    inside = inner.is_resigned(value) and t.is_resigned(outer)
+    _give(inner, value, _name(t, outer, inside), inside)
+
+
+def _capture(inner: Target, value: Value, t: Target, outer: Value, body: Graph) -> None:
+    """Let an input of a body be an outer value, if the body reads it."""
+    if value.use_count or value in body.outputs:
+        _transfer(inner, value, t, outer)
+
+
+def _run(t: Target, graph: Graph, node: Node) -> None:
+    """Export the nodes of a body, whose inputs have been given.
+
+    Raises:
+        NotExportable: with all nodes that ONNX can't hold.
+    """
+    refused = t.run(graph)
+    t.current = node
+    if refused:
+        raise NotExportable(*refused)
+
+
+def _ask(t: Target, condition: Graph, node: Node) -> str:
+    """The condition's nodes in ``t``; returns the name of the answer."""
+    _run(t, condition, node)
+    return _scalar(t, condition.outputs[0])
+
+
+def _scalar(t: Target, condition: Value) -> str:
+    """A condition, which may have any rank, as a scalar."""
+    name = t.stored(condition)
+    return name if condition.shape == () else t.reshape(name, ())
+
+
+def _info(t: Target, name: str, value: Value, *, resigned: bool) -> wire.ValueInfo:
+    """The declaration of a body's input or output; extents that aren't numbers are left open."""
+    dtype = DType.UINT8 if resigned else value.dtype
+    dims = value.shape and tuple(d if isinstance(d, int) else None for d in value.shape)
+    return wire.ValueInfo(name, DATA_TYPES[dtype], dims)
+
+
+def _finished(
+    inner: Target,
+    name: str,
+    inputs: Sequence[wire.ValueInfo],
+    outputs: Sequence[tuple[Value, bool]],
+    *,
+    go_on: str | None = None,
+) -> wire.Graph:
+    """The ONNX graph of a body; each output is made inside it, and made once."""
+    wanted = [] if go_on is None else [go_on]
+    wanted += [_name(inner, value, inside) for value, inside in outputs]
+    made = {result for node in inner.nodes for result in node.outputs}
+    infos: list[wire.ValueInfo] = []
+    for index, source in enumerate(wanted):
+        if source in made:
+            made.remove(source)
+        else:
+            source = inner.node("Identity", [source])
+        if go_on is not None and not index:
+            infos.append(wire.ValueInfo(source, wire.DataType.BOOL, ()))
+        else:
+            value, inside = outputs[index - (go_on is not None)]
+            infos.append(_info(inner, source, value, resigned=inside))
+    return wire.Graph(
+        inner.names.unique(name), inner.nodes, inputs, infos, inner.initializers
+    )
+
+
+EXPORTERS: dict[type[Op], Exporter] = {If: export_if, While: export_while}
