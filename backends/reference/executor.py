@@ -88,6 +88,8 @@ def run_node(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
     if kernel is None:
         raise BackendError(f"the reference backend has no kernel for {node.op.name}")
     extra: dict[str, Any] = {"bodies": node.bodies} if node.bodies else {}
+    if getattr(kernel, "takes_kind", False):
+        extra["kind"] = node.outputs[0].type
     real = node.op.quant_rule is QuantRule.REAL
     operands = [
         _real(a, v.type) if real and a is not None and v is not None else a
@@ -114,6 +116,20 @@ def run_node(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
     ]
 
 
+def takes_kind(kernel: Kernel) -> Kernel:
+    """Have a kernel on codes given its first result's type as ``kind``, for ``code_of``."""
+    kernel.takes_kind = True  # type: ignore[attr-defined]
+    return kernel
+
+
+def code_of(real: float, kind: TensorType) -> Array:
+    """The code of a real number in a type, or the number itself where it isn't quantized."""
+    if is_quantized(kind):
+        assert kind.quant is not None
+        return quantize(np.asarray(real, np.float64), kind.quant, kind.dtype)
+    return np.asarray(real).astype(kind.dtype.numpy)
+
+
 def is_quantized(kind: TensorType) -> bool:
     """Whether a tensor's numbers are codes of real values."""
     return kind.quant is not None and kind.dtype.is_integer
@@ -122,7 +138,7 @@ def is_quantized(kind: TensorType) -> bool:
 def _real(array: Array, kind: TensorType) -> Array:
     if is_quantized(kind):
         assert kind.quant is not None
-        return dequantize(array, kind.quant, np.float64)
+        return np.asarray(dequantize(array, kind.quant, np.float64))
     if kind.dtype in (DType.FLOAT16, DType.BFLOAT16):
         return array.astype(np.float32)
     return array
@@ -138,5 +154,5 @@ def _clamped(codes: Array, kind: TensorType, activation: Activation) -> Array:
 def _result(array: Array, kind: TensorType, *, real: bool) -> Array:
     if real and is_quantized(kind):
         assert kind.quant is not None
-        return quantize(array, kind.quant, kind.dtype)
+        return np.asarray(quantize(array, kind.quant, kind.dtype))  # numpy gives scalars bare
     return np.asarray(array).astype(kind.dtype.numpy, copy=False)

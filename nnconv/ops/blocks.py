@@ -86,7 +86,23 @@ class SpaceToDepth(_DepthSpace):
 
 
 @op_class
-class SpaceToBatch(Move):
+class _BatchSpace(Move):
+    layout_kind = LayoutKind.ATTRIBUTE
+
+    block: tuple[int, ...] | None
+    channels_first: bool = False
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        if self.block is None or len(perm) != len(self.block) + 2:
+            return None
+        if perm != to_layout(Layout.NHWC if self.channels_first else Layout.NCHW, len(perm)):
+            return None
+        op = self.replace(channels_first=not self.channels_first)
+        return Permuted(op, (perm,) + (None,) * (len(types) - 1), (perm,))
+
+
+@op_class
+class SpaceToBatch(_BatchSpace):
     """Pads dimensions 1.. (with real 0) and moves blocks of them into the batch.
 
     ``block`` has one entry for each of dimensions 1..M, ``pads`` a (before, after) pair each. None: operands
@@ -96,9 +112,7 @@ class SpaceToBatch(Move):
 
     operands = (Operand("x", ANY), index_operand("block"), index_operand("pads"))
 
-    block: tuple[int, ...] | None
     pads: tuple[tuple[int, int], ...] | None
-    channels_first: bool = False
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
@@ -119,7 +133,7 @@ class SpaceToBatch(Move):
 
 
 @op_class
-class BatchToSpace(Move):
+class BatchToSpace(_BatchSpace):
     """Moves blocks of the batch into dimensions 1.. and crops them: SpaceToBatch's inverse.
 
     Attributes and operands as there, with ``crops`` for pads. TFLite BATCH_TO_SPACE_ND, NNAPI
@@ -128,9 +142,7 @@ class BatchToSpace(Move):
 
     operands = (Operand("x", ANY), index_operand("block"), index_operand("crops"))
 
-    block: tuple[int, ...] | None
     crops: tuple[tuple[int, int], ...] | None
-    channels_first: bool = False
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 import math
 from typing import ClassVar
 
-from nnconv.ir.dtype import ANY, INTEGERS, DType
+from nnconv.ir.dtype import ANY, INTEGERS, NUMBERS, DType
 from nnconv.ir.op import (
     Activation,
     LayoutKind,
@@ -308,113 +307,6 @@ class Split(Move):
 
 
 @op_class
-class Slice(Move):
-    """Elements start, start + stride, ... before end, in each dimension, as in Python's slices.
-
-    Attributes have one entry a dimension. Negative starts and ends count from the end, out-of-range ones
-    are clipped; an end of None means all the way in the stride's direction, a start of None from the
-    very first in that direction. ``starts`` (``ends``) None as a whole: operand ``starts`` (``ends``, rank 1) gives
-    them at run time, with the same meaning. TFLite SLICE and STRIDED_SLICE, ONNX Slice, NNAPI SLICE and STRIDED_SLICE, NNRt
-    SLICE and STRIDED_SLICE.
-    """
-
-    operands = (Operand("x", ANY), index_operand("starts"), index_operand("ends"))
-    layout_kind = LayoutKind.ATTRIBUTE
-
-    starts: tuple[int | None, ...] | None
-    ends: tuple[int | None, ...] | None
-    strides: tuple[int, ...]
-
-    def infer(self, types: Types) -> tuple[TensorType, ...]:
-        x = operand_type(types, 0)
-        if 0 in self.strides:
-            raise ValueError("a stride of 0")
-        if x.shape is None:
-            return moved(x, None)
-        if len(x.shape) != len(self.strides):
-            raise ValueError(f"{len(self.strides)} strides for rank {len(x.shape)}")
-        if self.starts is None or self.ends is None:
-            return moved(x, (None,) * len(x.shape))
-        bounds = zip(x.shape, self.starts, self.ends, self.strides, strict=True)
-        return moved(x, tuple(_slice_extent(*b) for b in bounds))
-
-    def permute(self, perm: Perm, types: Types) -> Permuted | None:
-        if self.starts is None or self.ends is None or len(self.strides) != len(perm):
-            return None
-        op = self.replace(
-            starts=tuple(self.starts[p] for p in perm),
-            ends=tuple(self.ends[p] for p in perm),
-            strides=tuple(self.strides[p] for p in perm),
-        )
-        return Permuted(op, (perm,), (perm,))
-
-
-def _slice_extent(extent: Dim, start: int | None, end: int | None, stride: int) -> Dim:
-    if isinstance(extent, int):
-        return len(range(*slice(start, end, stride).indices(extent)))
-    if start in (0, None) and end is None and stride == 1:
-        return extent
-    return None
-
-
-class PadMode(enum.Enum):
-    """What stands in the new places."""
-
-    CONSTANT = "constant"
-    REFLECT = "reflect"
-    SYMMETRIC = "symmetric"
-    EDGE = "edge"
-
-
-@op_class
-class Pad(Move):
-    """Elements put before and behind each dimension (negative counts cut off).
-
-    Attributes:
-        before, after: counts, one a dimension; None: operand ``pads`` [rank, 2] gives them at run time.
-        mode: REFLECT leaves the edge element out, SYMMETRIC repeats it.
-        value: what CONSTANT puts in, a real value; operand ``value`` (one element) comes before it.
-
-    Quantized: x's parameters; the value is quantized with them (real 0 is the zero point).
-    TFLite PAD, PADV2, MIRROR_PAD, ONNX Pad, NNAPI PAD, PAD_V2, MIRROR_PAD, NNRt PAD.
-    """
-
-    operands = (Operand("x", ANY), index_operand("pads"), Operand("value", ANY, optional=True))
-    layout_kind = LayoutKind.ATTRIBUTE
-
-    before: tuple[int, ...] | None
-    after: tuple[int, ...] | None
-    mode: PadMode = PadMode.CONSTANT
-    value: float = 0.0
-
-    def infer(self, types: Types) -> tuple[TensorType, ...]:
-        x = operand_type(types, 0)
-        if x.shape is None:
-            return moved(x, None)
-        if self.before is None or self.after is None:
-            return moved(x, (None,) * len(x.shape))
-        if len(self.before) != len(x.shape) or len(self.after) != len(x.shape):
-            raise ValueError(f"{len(self.before)} pads for rank {len(x.shape)}")
-        result: list[Dim] = []
-        for extent, before, after in zip(x.shape, self.before, self.after, strict=True):
-            if isinstance(extent, int):
-                result.append(max(extent + before + after, 0))
-            else:
-                result.append(None if before or after else extent)
-        return moved(x, tuple(result))
-
-    def permute(self, perm: Perm, types: Types) -> Permuted | None:
-        if self.before is None or self.after is None or len(self.before) != len(perm):
-            return None
-        op = self.replace(
-            before=tuple(self.before[p] for p in perm),
-            after=tuple(self.after[p] for p in perm),
-        )
-        rest = (None,) * (len(types) - 1)
-        return Permuted(op, (perm, *rest), (perm,))
-
-
-@op_class
 class Tile(Move):
     """Each dimension repeated; None: operand ``repeats`` (rank 1) gives the counts at run time.
 
@@ -471,40 +363,29 @@ class BroadcastTo(Move):
 
 
 @op_class
-class Reverse(Move):
-    """Order of elements turned round along ``axes``. TFLite REVERSE_V2, NNAPI (none), NNRt (none)."""
+class ShapeOf(Op):
+    """x's extents as a rank-1 tensor of ``dtype``: of all dimensions, or of ``dims``, in that order.
 
+    TFLite SHAPE, ONNX Shape, NNRt SHAPE.
+    """
+
+    operands = (Operand("x", ANY),)
     layout_kind = LayoutKind.ATTRIBUTE
+    quant_rule = QuantRule.EXACT
 
-    axes: tuple[int, ...]
+    dtype: DType = DType.INT32
+    dims: tuple[int, ...] | None = None
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
-        if x.shape is not None:
-            for axis in self.axes:
-                normalize_axis(axis, len(x.shape))
-        return moved(x, x.shape)
+        count = x.rank if self.dims is None else len(self.dims)
+        return (TensorType(self.dtype, (count,)),)
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
         if operand_type(types, 0).rank != len(perm):
             return None
-        return Permuted(
-            self.replace(axes=tuple(perm.index(a) for a in self.axes)), (perm,), (perm,)
-        )
-
-
-@op_class
-class ShapeOf(Op):
-    """x's extents as a rank-1 tensor of ``dtype``. TFLite SHAPE, ONNX Shape, NNRt SHAPE."""
-
-    operands = (Operand("x", ANY),)
-    quant_rule = QuantRule.EXACT
-
-    dtype: DType = DType.INT32
-
-    def infer(self, types: Types) -> tuple[TensorType, ...]:
-        x = operand_type(types, 0)
-        return (TensorType(self.dtype, (x.rank,)),)
+        dims = range(len(perm)) if self.dims is None else self.dims
+        return Permuted(self.replace(dims=tuple(perm.index(d) for d in dims)), (perm,), (None,))
 
 
 class Rank(Op):
@@ -550,3 +431,17 @@ class BroadcastArgs(Op):
         ranks = [t.shape[0] if t.shape is not None and len(t.shape) == 1 else None for t in (a, b)]
         known = [r for r in ranks if isinstance(r, int)]
         return (TensorType(a.dtype, (max(known) if len(known) == 2 else None,)),)
+
+
+class Range(Op):
+    """start, start + step, ... before ``limit``: three scalars of one type, a rank-1 result.
+
+    TFLite RANGE, ONNX Range, NNRt RANGE.
+    """
+
+    operands = (Operand("start", NUMBERS), Operand("limit", NUMBERS), Operand("step", NUMBERS))
+    quant_rule = QuantRule.EXACT
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        start = operand_type(types, 0)
+        return (TensorType(start.dtype, (None,)),)

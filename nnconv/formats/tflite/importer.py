@@ -31,7 +31,8 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Origin, State, Value
 from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import Shape, TensorType, static_shape
+from nnconv.ir.types import Shape, TensorType, merge_shapes, static_shape
+from nnconv.ops.elements import elements
 from nnconv.ops.quantize import Bitcast
 
 Importer: TypeAlias = "Callable[[Source], None]"
@@ -143,9 +144,20 @@ class Source:
         return None if value is None else value.data
 
     def ints(self, index: int) -> tuple[int, ...] | None:
-        """The elements of a constant integer operand, flat; None when it isn't constant."""
+        """The elements of an integer operand, flat; None when they aren't known beforehand.
+
+        They are known when it is a constant, or computed from constants and known extents.
+        """
         data = self.constant(index)
-        return None if data is None else tuple(int(i) for i in data.reshape(-1))
+        if data is not None:
+            return tuple(int(i) for i in data.reshape(-1))
+        return static_shape(self.dims(index))
+
+    def dims(self, index: int) -> Shape:
+        """What is known of the elements of a small integer operand; None: not even their number."""
+        value = self.optional(index)
+        known = None if value is None else elements(value, self.scope.known)
+        return None if known is None else tuple(known.reshape(-1).tolist())
 
     def required_ints(self, index: int, what: str) -> tuple[int, ...]:
         """The elements of an integer operand that must be constant.
@@ -210,11 +222,17 @@ class Source:
         return self.builder.const(data, name, quant=quant)
 
     def emit(
-        self, op: Op, inputs: Sequence[Value | None], *, bodies: Sequence[Graph] = ()
+        self,
+        op: Op,
+        inputs: Sequence[Value | None],
+        *,
+        bodies: Sequence[Graph] = (),
+        shape: Shape = None,
     ) -> tuple[Value, ...]:
         """Add the node whose results are the operator's results, in order.
 
-        Dtype and quantization are the file's, the shape is the inferred one (the file's may be stale).
+        Dtype and quantization are the file's, the shape is the inferred one (the file's may be
+        stale); ``shape`` is what else is known of the first result's.
 
         Raises:
             InvalidModelError: when the op refuses its operands, or the file's dtype isn't its own.
@@ -226,6 +244,8 @@ class Source:
             self._result_type(op, kind, index) if index < len(self.op.outputs) else kind
             for index, kind in enumerate(inferred)
         ]
+        if shape is not None:
+            types[0] = types[0].with_shape(merge_shapes(types[0].shape, shape))
         names = [self._result_name(index) for index in range(len(inferred))]
         values = self.builder.add_typed(op, inputs, types, names=names, bodies=bodies)
         for index, value in enumerate(values[: len(self.op.outputs)]):
@@ -305,6 +325,7 @@ class SubgraphImport:
         current: present value of each variable tensor met so far.
         states: the states found, in order of first meeting.
         unsupported: what can't be imported.
+        known: what was found out of the elements of small integer tensors.
     """
 
     def __init__(
@@ -319,6 +340,7 @@ class SubgraphImport:
         self.current: dict[int, Value] = {}
         self.states: list[State] = []
         self.unsupported: list[UnsupportedItem] = []
+        self.known: dict[Value, np.ndarray | None] = {}
         self._initial: dict[int, Value] = {}
         self._shapes = shapes or {}
 

@@ -1,0 +1,252 @@
+"""What is known beforehand of the elements of small integer tensors: shapes, axes, bounds.
+
+Each element is a number, a symbol (the same as a ``Dim``: equal symbols are equal numbers), or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Activation, Op
+from nnconv.ir.types import broadcast_dims, static_shape
+from nnconv.ops import elementwise as e
+from nnconv.ops import shape as s
+from nnconv.ops.quantize import Cast
+from nnconv.ops.slices import Slice
+
+MOST = 64
+"""Tensors of more elements are no shapes."""
+
+DEPTH = 50
+"""How many nodes are looked through, one behind the other."""
+
+
+def elements(
+    value: Value, memo: dict[Value, np.ndarray | None], depth: int = DEPTH
+) -> np.ndarray | None:
+    """The elements of ``value`` (an array of objects, of its shape); None if nothing is known.
+
+    ``memo`` keeps what was found from one call to the next, so that all calls on one graph together
+    look at each node once.
+    """
+    if value.data is not None:
+        if value.data.size > MOST or not value.dtype.is_integer:
+            return None
+        return value.data.astype(object)
+    if value in memo:
+        return memo[value]
+    node = value.producer
+    rule = None if node is None else _RULES.get(type(node.op))
+    if node is None or rule is None or depth <= 0:
+        return None
+    found = rule(node, [_operand(v, memo, depth) for v in node.inputs])
+    results = found if isinstance(found, list) else [found]
+    for result, array in zip(node.outputs, results, strict=False):
+        memo[result] = array if array is not None and array.size <= MOST else None
+    return memo.setdefault(value, None)
+
+
+def _operand(
+    value: Value | None, memo: dict[Value, np.ndarray | None], depth: int
+) -> np.ndarray | None:
+    if value is None or not value.dtype.is_integer or value.quant is not None:
+        return None
+    return elements(value, memo, depth - 1)
+
+
+Known: TypeAlias = "list[np.ndarray | None]"
+Found: TypeAlias = "np.ndarray | list[np.ndarray] | None"
+"""The elements of the one result, or of each result."""
+
+Rule: TypeAlias = "Callable[[Node, Known], Found]"
+
+
+def _objects(items: tuple[object, ...]) -> np.ndarray:
+    array = np.empty(len(items), object)
+    array[:] = items
+    return array
+
+
+def _shape_of(node: Node, known: Known) -> Found:
+    x, op = node.inputs[0], node.op
+    assert isinstance(op, s.ShapeOf)
+    if x is None or x.shape is None:
+        return None
+    return _objects(x.shape if op.dims is None else tuple(x.shape[d] for d in op.dims))
+
+
+def _rank(node: Node, known: Known) -> Found:
+    x = node.inputs[0]
+    if x is None or x.shape is None:
+        return None
+    result = np.empty((), object)
+    result[()] = len(x.shape)
+    return result
+
+
+def _as_typed(node: Node, known: Known) -> Found:
+    """Ops that keep the elements: they come in the result's shape, where that is known."""
+    x = known[0]
+    shape = static_shape(node.outputs[0].shape)
+    if x is None or shape is None or not node.outputs[0].dtype.is_integer:
+        return None
+    return x.reshape(shape)
+
+
+def _slice(node: Node, known: Known) -> Found:
+    x, op = known[0], node.op
+    assert isinstance(op, Slice)
+    if x is None or op.starts is None or op.ends is None or op.strides is None:
+        return None
+    return x[tuple(slice(*b) for b in zip(op.starts, op.ends, op.strides, strict=True))]
+
+
+def _stack(node: Node, known: Known) -> Found:
+    op = node.op
+    assert isinstance(op, s.Stack)
+    shape = static_shape(node.outputs[0].shape)
+    if shape is None or all(part is None for part in known):
+        return None
+    part_shape = (*shape[: op.axis], *shape[op.axis + 1 :])
+    parts = [np.full(part_shape, None, object) if part is None else part for part in known]
+    return np.stack(parts, axis=op.axis)
+
+
+def _concat(node: Node, known: Known) -> Found:
+    op = node.op
+    assert isinstance(op, s.Concat)
+    parts = []
+    for value, part in zip(node.inputs, known, strict=True):
+        shape = None if value is None else static_shape(value.shape)
+        if shape is None or int(np.prod(shape)) > MOST:
+            return None
+        parts.append(np.full(shape, None, object) if part is None else part)
+    return np.concatenate(parts, axis=op.axis)
+
+
+def _unstack(node: Node, known: Known) -> Found:
+    op, x = node.op, known[0]
+    assert isinstance(op, s.Unstack)
+    if x is None:
+        return None
+    return [np.asarray(part, object) for part in np.moveaxis(x, op.axis, 0)]
+
+
+def _split(node: Node, known: Known) -> Found:
+    op, x = node.op, known[0]
+    assert isinstance(op, s.Split)
+    if x is None or -1 in op.sizes:
+        return None
+    return list(np.split(x, np.cumsum(op.sizes)[:-1], axis=op.axis))
+
+
+def _add(a: object, b: object) -> object:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    return b if a == 0 else a if b == 0 else None
+
+
+def _sub(a: object, b: object) -> object:
+    if isinstance(a, int) and isinstance(b, int):
+        return a - b
+    return a if b == 0 else None
+
+
+def _mul(a: object, b: object) -> object:
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    if a == 0 or b == 0:
+        return 0
+    return b if a == 1 else a if b == 1 else None
+
+
+def _floor_div(a: object, b: object) -> object:
+    if isinstance(a, int) and isinstance(b, int) and b:
+        return a // b
+    return a if b == 1 else None
+
+
+def _div(a: object, b: object) -> object:
+    if isinstance(a, int) and isinstance(b, int) and b:
+        return a // b if (a < 0) == (b < 0) else -(-a // b)
+    return a if b == 1 else None
+
+
+def _floor_mod(a: object, b: object) -> object:
+    return a % b if isinstance(a, int) and isinstance(b, int) and b else None
+
+
+def _maximum(a: object, b: object) -> object:
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    return a if a == b else None
+
+
+def _minimum(a: object, b: object) -> object:
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    return a if a == b else None
+
+
+def _elementwise(function: Callable[[object, object], object]) -> Rule:
+    apply = np.frompyfunc(function, 2, 1)
+
+    def rule(node: Node, known: Known) -> Found:
+        a, b = known
+        if a is None or b is None:
+            return None
+        activation = getattr(node.op, "activation", Activation.NONE)
+        if activation is not Activation.NONE:
+            return None
+        return np.asarray(apply(a, b), object)
+
+    return rule
+
+
+def _broadcast_args(node: Node, known: Known) -> Found:
+    a, b = known
+    if a is None or b is None:
+        return None
+    rank = max(len(a), len(b))
+    sides = [(1,) * (rank - len(side)) + tuple(side.tolist()) for side in (a, b)]
+    try:
+        return _objects(tuple(broadcast_dims(x, y) for x, y in zip(*sides, strict=True)))
+    except ValueError:
+        return None
+
+
+def _fill(node: Node, known: Known) -> Found:
+    shape = static_shape(node.outputs[0].shape)
+    if known[0] is None or shape is None or int(np.prod(shape)) > MOST:
+        return None
+    return np.full(shape, known[0].reshape(-1)[0], object)
+
+
+_RULES: dict[type[Op], Rule] = {
+    s.ShapeOf: _shape_of,
+    s.Rank: _rank,
+    s.Identity: _as_typed,
+    s.Reshape: _as_typed,
+    s.Squeeze: _as_typed,
+    s.Unsqueeze: _as_typed,
+    Cast: _as_typed,
+    Slice: _slice,
+    s.Stack: _stack,
+    s.Unstack: _unstack,
+    s.Split: _split,
+    s.Concat: _concat,
+    s.BroadcastArgs: _broadcast_args,
+    s.Fill: _fill,
+    e.Add: _elementwise(_add),
+    e.Sub: _elementwise(_sub),
+    e.Mul: _elementwise(_mul),
+    e.Div: _elementwise(_div),
+    e.FloorDiv: _elementwise(_floor_div),
+    e.FloorMod: _elementwise(_floor_mod),
+    e.Maximum: _elementwise(_maximum),
+    e.Minimum: _elementwise(_minimum),
+}

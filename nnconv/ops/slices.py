@@ -1,0 +1,211 @@
+"""Ops that cut, pad, turn round or overwrite stretches of a tensor."""
+
+from __future__ import annotations
+
+import enum
+
+from nnconv.ir.dtype import ANY, INTEGERS
+from nnconv.ir.op import (
+    LayoutKind,
+    Op,
+    Operand,
+    Perm,
+    Permuted,
+    QuantRule,
+    Role,
+    Types,
+    op_class,
+    operand_type,
+)
+from nnconv.ir.types import Dim, TensorType, normalize_axis
+from nnconv.ops.shape import Move, index_operand, moved
+
+
+@op_class
+class Slice(Move):
+    """Elements start, start + stride, ... before end, in each dimension, as in Python's slices.
+
+    Attributes have one entry a dimension. Negative starts and ends count from the end, those out of
+    range are clipped; an end of None means all the way in the stride's direction, a start of None
+    from the very first in that direction. An attribute that is None as a whole is given at run time
+    by the operand of its name (rank 1), with the same meaning.
+    TFLite SLICE and STRIDED_SLICE, ONNX Slice, NNAPI and NNRt SLICE and STRIDED_SLICE.
+    """
+
+    operands = (
+        Operand("x", ANY),
+        index_operand("starts"),
+        index_operand("ends"),
+        index_operand("strides"),
+    )
+    layout_kind = LayoutKind.ATTRIBUTE
+
+    starts: tuple[int | None, ...] | None
+    ends: tuple[int | None, ...] | None
+    strides: tuple[int, ...] | None
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        if self.strides is not None and 0 in self.strides:
+            raise ValueError("a stride of 0")
+        if x.shape is None:
+            return moved(x, None)
+        rank = len(x.shape)
+        for what in ("starts", "ends", "strides"):
+            given = getattr(self, what)
+            if given is not None and len(given) != rank:
+                raise ValueError(f"{len(given)} {what} for rank {rank}")
+        if self.starts is None or self.ends is None or self.strides is None:
+            return moved(x, (None,) * rank)
+        bounds = zip(x.shape, self.starts, self.ends, self.strides, strict=True)
+        return moved(x, tuple(slice_extent(*b) for b in bounds))
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        if self.starts is None or self.ends is None or self.strides is None:
+            return None
+        if len(self.strides) != len(perm):
+            return None
+        op = self.replace(
+            starts=tuple(self.starts[p] for p in perm),
+            ends=tuple(self.ends[p] for p in perm),
+            strides=tuple(self.strides[p] for p in perm),
+        )
+        return Permuted(op, (perm,), (perm,))
+
+
+def slice_extent(extent: Dim, start: int | None, end: int | None, stride: int) -> Dim:
+    """How many elements a slice of ``extent`` has; None if that depends on what isn't known."""
+    if isinstance(extent, int):
+        return len(range(*slice(start, end, stride).indices(extent)))
+    if start in (0, None) and end is None and stride == 1:
+        return extent
+    if start is None and end is None and stride == -1:
+        return extent
+    return None
+
+
+class PadMode(enum.Enum):
+    """What stands in the new places."""
+
+    CONSTANT = "constant"
+    REFLECT = "reflect"
+    SYMMETRIC = "symmetric"
+    EDGE = "edge"
+
+
+@op_class
+class Pad(Move):
+    """Elements put before and behind each dimension (negative counts cut off).
+
+    Attributes:
+        before, after: counts, one a dimension; None: operand ``pads`` [rank, 2] gives them at run time.
+        mode: REFLECT leaves the edge element out, SYMMETRIC repeats it.
+        value: what CONSTANT puts in, a real value; operand ``value`` (one element) comes before it.
+
+    Quantized: x's parameters; the value is quantized with them (real 0 is the zero point).
+    TFLite PAD, PADV2, MIRROR_PAD, ONNX Pad, NNAPI PAD, PAD_V2, MIRROR_PAD, NNRt PAD.
+    """
+
+    operands = (Operand("x", ANY), index_operand("pads"), Operand("value", ANY, optional=True))
+    layout_kind = LayoutKind.ATTRIBUTE
+
+    before: tuple[int, ...] | None
+    after: tuple[int, ...] | None
+    mode: PadMode = PadMode.CONSTANT
+    value: float = 0.0
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        if x.shape is None:
+            return moved(x, None)
+        if self.before is None or self.after is None:
+            return moved(x, (None,) * len(x.shape))
+        if len(self.before) != len(x.shape) or len(self.after) != len(x.shape):
+            raise ValueError(f"{len(self.before)} pads for rank {len(x.shape)}")
+        result: list[Dim] = []
+        for extent, before, after in zip(x.shape, self.before, self.after, strict=True):
+            if isinstance(extent, int):
+                result.append(max(extent + before + after, 0))
+            else:
+                result.append(None if before or after else extent)
+        return moved(x, tuple(result))
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        if self.before is None or self.after is None or len(self.before) != len(perm):
+            return None
+        op = self.replace(
+            before=tuple(self.before[p] for p in perm),
+            after=tuple(self.after[p] for p in perm),
+        )
+        rest = (None,) * (len(types) - 1)
+        return Permuted(op, (perm, *rest), (perm,))
+
+
+@op_class
+class Reverse(Move):
+    """Order of elements turned round along ``axes``. TFLite REVERSE_V2, NNAPI (none), NNRt (none)."""
+
+    layout_kind = LayoutKind.ATTRIBUTE
+
+    axes: tuple[int, ...]
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        if x.shape is not None:
+            for axis in self.axes:
+                normalize_axis(axis, len(x.shape))
+        return moved(x, x.shape)
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        if operand_type(types, 0).rank != len(perm):
+            return None
+        return Permuted(
+            self.replace(axes=tuple(perm.index(a) for a in self.axes)), (perm,), (perm,)
+        )
+
+
+class DynamicUpdateSlice(Op):
+    """x with ``update`` written over it from ``starts`` (one a dimension, clamped so that it fits).
+
+    The ranks are equal, no extent of the update exceeds x's. TFLite DYNAMIC_UPDATE_SLICE.
+    """
+
+    operands = (
+        Operand("x", ANY),
+        Operand("update", ANY),
+        Operand("starts", INTEGERS, Role.INDEX),
+    )
+    quant_rule = QuantRule.CODES
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x, update = operand_type(types, 0), operand_type(types, 1)
+        if x.rank is not None and update.rank is not None and x.rank != update.rank:
+            raise ValueError(f"update has rank {update.rank}, must have {x.rank}")
+        return moved(x, x.shape)
+
+
+@op_class
+class ReverseSequence(Move):
+    """For each index of ``batch_axis`` the first ``lengths`` elements along ``axis`` turned round.
+
+    TFLite REVERSE_SEQUENCE, ONNX ReverseSequence.
+    """
+
+    operands = (Operand("x", ANY), Operand("lengths", INTEGERS, Role.INDEX))
+    layout_kind = LayoutKind.ATTRIBUTE
+
+    axis: int
+    batch_axis: int
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        if x.shape is not None:
+            normalize_axis(self.axis, len(x.shape))
+            normalize_axis(self.batch_axis, len(x.shape))
+        return moved(x, x.shape)
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        if operand_type(types, 0).rank != len(perm):
+            return None
+        op = self.replace(axis=perm.index(self.axis), batch_axis=perm.index(self.batch_axis))
+        return Permuted(op, (perm, None), (perm,))
