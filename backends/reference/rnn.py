@@ -1,0 +1,188 @@
+"""Recurrent ops, step by step, in float64; and the integer SVDF as TFLite computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from nnconv.backends.reference.elementwise import activate, sigmoid
+from nnconv.backends.reference.executor import Array, Kernel
+
+from nnconv.ir.op import Op
+from nnconv.ir.quant import dequantize, quantize
+from nnconv.ir.types import TensorType
+from nnconv.ops.rnn import LAYER_NORM_EPSILON, Lstm, QuantizedSvdf, Rnn, Svdf, fixed_point
+
+
+def _steps(op: Lstm | Rnn, x: Array) -> Iterator[tuple[int, Array]]:
+    """The steps of x [T,B,I] with their numbers, in the op's direction."""
+    order = range(len(x))
+    for index in reversed(order) if op.reverse else order:
+        yield index, x[index]
+
+
+def _time_first(op: Lstm | Rnn, x: Array) -> Array:
+    """X as [T,B,I] in float64."""
+    wide = x.astype(np.float64)
+    if x.ndim == 2:
+        return wide[np.newaxis]
+    return wide if op.time_major else wide.swapaxes(0, 1)
+
+
+def _as_given(op: Lstm | Rnn, x: Array, result: Array) -> Array:
+    """Outputs [T,B,O] in the order of x."""
+    if x.ndim == 2:
+        return np.asarray(result[0])
+    return result if op.time_major else result.swapaxes(0, 1)
+
+
+def _initial(state: Array | None, batch: int, size: int) -> Array:
+    return np.zeros((batch, size)) if state is None else state.astype(np.float64)
+
+
+def _rounded(x: Array, kind: TensorType) -> Array:
+    """X on the grid of a quantized type."""
+    assert kind.quant is not None
+    return dequantize(quantize(x, kind.quant, kind.dtype), kind.quant, np.float64)
+
+
+def _clipped(x: Array, bound: float) -> Array:
+    return np.clip(x, -bound, bound) if bound > 0 else x
+
+
+def _normalized(z: Array) -> Array:
+    centred = z - z.mean(axis=-1, keepdims=True)
+    variance = np.square(centred).mean(axis=-1, keepdims=True)
+    return np.asarray(centred / np.sqrt(variance + LAYER_NORM_EPSILON))
+
+
+class _Cell:
+    """The operands of an Lstm by what they are to each gate."""
+
+    def __init__(self, op: Lstm, operands: tuple[Array | None, ...]) -> None:
+        self.op = op
+        given = [*operands, *[None] * (23 - len(operands))]
+        self.weights, self.recurrent = given[0:4], given[4:8]
+        self.peephole = [given[8], given[9], None, given[10]]
+        self.bias, self.norm = given[11:15], given[19:23]
+        self.projection, self.projection_bias = given[15], given[16]
+        self.states = given[17], given[18]
+
+    def gate(self, index: int, x: Array, h: Array, c: Array) -> Array:
+        """Z of one gate, by the order of LSTM_GATES."""
+        weights, recurrent = self.weights[index], self.recurrent[index]
+        peephole, bias, norm = self.peephole[index], self.bias[index], self.norm[index]
+        assert weights is not None
+        assert recurrent is not None
+        z = x @ weights.T + h @ recurrent.T
+        if peephole is not None:
+            z = z + peephole * c
+        if norm is not None:
+            z = _normalized(z) * norm
+        return np.asarray(z if bias is None else z + bias)
+
+    def step(self, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+        """The next h and c."""
+        op = self.op
+        forget = sigmoid(self.gate(1, x, h, c))
+        take = 1 - forget if self.weights[0] is None else sigmoid(self.gate(0, x, h, c))
+        c = forget * c + take * activate(self.gate(2, x, h, c), op.activation)
+        c = _clipped(c, op.cell_clip)
+        if op.steps is not None:
+            c = _rounded(c, op.steps.cell)
+        h = sigmoid(self.gate(3, x, h, c)) * activate(c, op.activation)
+        if op.steps is not None:
+            h = _rounded(h, op.steps.hidden)
+        if self.projection is not None:
+            h = h @ self.projection.T
+            if self.projection_bias is not None:
+                h = h + self.projection_bias
+            h = _clipped(h, op.projection_clip)
+            if op.steps is not None:
+                h = _rounded(h, op.steps.output)
+        return h, c
+
+
+def _lstm(op: Lstm, x: Array, *operands: Array | None) -> list[Array]:
+    cell = _Cell(op, operands)
+    assert cell.weights[1] is not None
+    cells = len(cell.weights[1])
+    size = cells if cell.projection is None else len(cell.projection)
+    sequence = _time_first(op, x)
+    h = _initial(cell.states[0], sequence.shape[1], size)
+    c = _initial(cell.states[1], sequence.shape[1], cells)
+    result = np.zeros((*sequence.shape[:2], size))
+    for index, step in _steps(op, sequence):
+        h, c = cell.step(step, h, c)
+        result[index] = h
+    return [_as_given(op, x, result), h, c]
+
+
+def _rnn(
+    op: Rnn,
+    x: Array,
+    weights: Array,
+    recurrent: Array,
+    bias: Array | None = None,
+    state: Array | None = None,
+) -> list[Array]:
+    sequence = _time_first(op, x)
+    h = _initial(state, sequence.shape[1], len(weights))
+    result = np.zeros((*sequence.shape[:2], len(weights)))
+    for index, step in _steps(op, sequence):
+        z = step @ weights.T + h @ recurrent.T
+        h = activate(z if bias is None else z + bias, op.activation)
+        result[index] = h
+    return [_as_given(op, x, result), h]
+
+
+def _svdf(
+    op: Svdf, x: Array, features: Array, times: Array, bias: Array | None, state: Array
+) -> list[Array]:
+    filters, memory = times.shape
+    newest = x.astype(np.float64) @ features.T
+    past = state.reshape(len(x), filters, memory)[..., 1:]
+    current = np.concatenate([past, newest[..., np.newaxis]], axis=-1)
+    total = np.sum(current * times, axis=-1).reshape(len(x), -1, op.rank).sum(axis=-1)
+    result = total if bias is None else total + bias
+    return [activate(result, op.activation), current.reshape(state.shape)]
+
+
+def scaled(codes: Array, scale: float) -> Array:
+    """int64 ``codes`` times ``scale`` in TFLite's fixed point: the product is rounded twice."""
+    multiplier, exponent = fixed_point(scale)
+    left, right = max(exponent, 0), max(-exponent, 0)
+    high = ((codes << left) * multiplier + (1 << 30)) >> 31
+    if not right:
+        return high
+    return np.asarray(np.sign(high) * ((np.abs(high) + (1 << (right - 1))) >> right))
+
+
+def _quantized_svdf(
+    op: QuantizedSvdf, x: Array, features: Array, times: Array, bias: Array | None, state: Array
+) -> list[Array]:
+    filters, memory = times.shape
+    limits, bounds = np.iinfo(state.dtype), np.iinfo(x.dtype)
+    sums = (x.astype(np.int64) - op.x_zero_point) @ features.T.astype(np.int64)
+    newest = np.clip(
+        op.state_zero_point + scaled(sums, op.state_scale), limits.min, limits.max
+    ).astype(state.dtype)
+    past = state.reshape(len(x), filters, memory)[..., 1:]
+    current = np.concatenate([past, newest[..., np.newaxis]], axis=-1)
+    products = (current.astype(np.int64) - op.state_zero_point) * times
+    total = products.sum(axis=-1).reshape(len(x), -1, op.rank).sum(axis=-1)
+    if bias is not None:
+        total = total + bias
+    result = op.zero_point + scaled(total, op.output_scale)
+    return [
+        np.clip(result, bounds.min, bounds.max).astype(x.dtype),
+        current.reshape(state.shape),
+    ]
+
+
+KERNELS: dict[type[Op], Kernel] = {
+    Lstm: _lstm,
+    Rnn: _rnn,
+    Svdf: _svdf,
+    QuantizedSvdf: _quantized_svdf,
+}
