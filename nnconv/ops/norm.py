@@ -49,12 +49,15 @@ class Softmax(_Normalization):
 
 
 class LogSoftmax(_Normalization):
-    """Logarithm of Softmax. Quantized: result scale 16/256. TFLite LOG_SOFTMAX, ONNX LogSoftmax, NNAPI LOG_SOFTMAX."""
+    """Logarithm of Softmax. Quantized: result scale 16/256.
+
+    TFLite LOG_SOFTMAX, ONNX LogSoftmax, NNAPI LOG_SOFTMAX.
+    """
 
 
 @op_class
 class L2Normalization(_Normalization):
-    """x over the root of the sum of squares along ``axis``, at least ``epsilon`` under the root's result.
+    """x / max(root of the sum of squares along ``axis``, ``epsilon``).
 
     TFLite L2_NORMALIZATION (last axis, epsilon 1e-6), NNAPI L2_NORMALIZATION, NNRt L2_NORMALIZE.
     """
@@ -65,10 +68,11 @@ class L2Normalization(_Normalization):
 
 @op_class
 class LocalResponseNormalization(_Normalization):
-    """x / (bias + alpha * sum of squares of the ``radius`` neighbours on each side along ``axis``) ** beta.
+    """x / (bias + alpha * sum of squares) ** beta.
 
-    alpha isn't divided by the window's size (ONNX's is). TFLite LOCAL_RESPONSE_NORMALIZATION, ONNX LRN,
-    NNAPI LOCAL_RESPONSE_NORMALIZATION, NNRt LRN.
+    The sum is over x and its ``radius`` neighbours on each side along ``axis``; alpha isn't divided
+    by their number (ONNX's is).
+    TFLite LOCAL_RESPONSE_NORMALIZATION, ONNX LRN, NNAPI LOCAL_RESPONSE_NORMALIZATION, NNRt LRN.
     """
 
     radius: int

@@ -16,7 +16,7 @@ from nnconv.ir.op import (
     op_class,
     operand_type,
 )
-from nnconv.ir.types import Dim, TensorType
+from nnconv.ir.types import Dim, Shape, TensorType
 from nnconv.ops.shape import index_operand
 
 _BOOL = frozenset({DType.BOOL})
@@ -33,7 +33,9 @@ def reduced_perm(perm: Perm, axes: tuple[int, ...], *, keep_dims: bool) -> Perm 
 
 
 @op_class
-class _Reduction(Op):
+class Reduction(Op):
+    """Base of the reductions."""
+
     operands: ClassVar[tuple[Operand, ...]] = (Operand("x", NUMBERS), index_operand("axes"))
     layout_kind: ClassVar[LayoutKind] = LayoutKind.ATTRIBUTE
 
@@ -45,7 +47,7 @@ class _Reduction(Op):
         if x.shape is None:
             return (TensorType(x.dtype, None),)
         if self.axes is None:
-            return (TensorType(x.dtype, (None,) * len(x.shape) if self.keep_dims else None),)
+            return (TensorType(x.dtype, self._open_shape(len(x.shape), types)),)
         if any(not 0 <= axis < len(x.shape) for axis in self.axes):
             raise ValueError(f"axes {list(self.axes)} are out of range for rank {len(x.shape)}")
         result: list[Dim] = []
@@ -56,6 +58,14 @@ class _Reduction(Op):
                 result.append(1)
         return (TensorType(x.dtype, tuple(result)),)
 
+    def _open_shape(self, rank: int, types: Types) -> Shape:
+        """The shape for axes computed at run time, which must differ from each other."""
+        if self.keep_dims:
+            return (None,) * rank
+        axes = operand_type(types, 1).shape
+        count = 1 if axes == () else axes[0] if axes is not None else None
+        return (None,) * max(rank - count, 0) if isinstance(count, int) else None
+
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
         if self.axes is None or operand_type(types, 0).rank != len(perm):
             return None
@@ -65,49 +75,57 @@ class _Reduction(Op):
         return Permuted(op, (perm, *rest), (result,))
 
 
-class ReduceMean(_Reduction):
+class ReduceMean(Reduction):
     """Mean over ``axes`` (from the front; None: operand ``axes``). Integers truncate toward zero.
 
     TFLite MEAN, ONNX ReduceMean, NNAPI MEAN, NNRt REDUCE_MEAN.
     """
 
 
-class ReduceSum(_Reduction):
-    """Sum over ``axes``; integers wrap. TFLite SUM, ONNX ReduceSum, NNAPI REDUCE_SUM, NNRt REDUCE_SUM."""
+class ReduceSum(Reduction):
+    """Sum over ``axes``; integers wrap.
+
+    TFLite SUM, ONNX ReduceSum, NNAPI REDUCE_SUM, NNRt REDUCE_SUM.
+    """
 
 
-class ReduceProd(_Reduction):
-    """Product over ``axes``. TFLite REDUCE_PROD, ONNX ReduceProd, NNAPI REDUCE_PROD, NNRt REDUCE_PROD."""
+class ReduceProd(Reduction):
+    """Product over ``axes``; integers wrap.
+
+    TFLite REDUCE_PROD, ONNX ReduceProd, NNAPI REDUCE_PROD, NNRt REDUCE_PROD.
+    """
 
 
-class ReduceMax(_Reduction):
-    """Greatest over ``axes``. TFLite REDUCE_MAX, ONNX ReduceMax, NNAPI REDUCE_MAX, NNRt REDUCE_MAX."""
+class ReduceMax(Reduction):
+    """Greatest over ``axes``. TFLite REDUCE_MAX, ONNX ReduceMax, NNAPI and NNRt REDUCE_MAX."""
 
     operands = (Operand("x", NUMBERS | _BOOL), index_operand("axes"))
 
 
-class ReduceMin(_Reduction):
-    """Least over ``axes``. TFLite REDUCE_MIN, ONNX ReduceMin, NNAPI REDUCE_MIN, NNRt REDUCE_MIN."""
+class ReduceMin(Reduction):
+    """Least over ``axes``. TFLite REDUCE_MIN, ONNX ReduceMin, NNAPI and NNRt REDUCE_MIN."""
 
     operands = (Operand("x", NUMBERS | _BOOL), index_operand("axes"))
 
 
-class ReduceAny(_Reduction):
+class ReduceAny(Reduction):
     """Whether any is true. TFLite REDUCE_ANY, NNAPI REDUCE_ANY; ONNX ReduceMax on integers."""
 
     operands = (Operand("x", _BOOL), index_operand("axes"))
     quant_rule = QuantRule.EXACT
 
 
-class ReduceAll(_Reduction):
-    """Whether all are true. TFLite REDUCE_ALL, NNAPI REDUCE_ALL, NNRt ALL; ONNX ReduceMin on integers."""
+class ReduceAll(Reduction):
+    """Whether all are true. TFLite and NNAPI REDUCE_ALL, NNRt ALL; ONNX ReduceMin on integers."""
 
     operands = (Operand("x", _BOOL), index_operand("axes"))
     quant_rule = QuantRule.EXACT
 
 
 @op_class
-class _ArgExtreme(Op):
+class ArgExtreme(Op):
+    """Base of ArgMax and ArgMin."""
+
     operands: ClassVar[tuple[Operand, ...]] = (Operand("x", NUMBERS | _BOOL),)
     layout_kind: ClassVar[LayoutKind] = LayoutKind.ATTRIBUTE
     quant_rule: ClassVar[QuantRule] = QuantRule.EXACT
@@ -134,38 +152,39 @@ class _ArgExtreme(Op):
         return Permuted(op, (perm,), (result,))
 
 
-class ArgMax(_ArgExtreme):
+class ArgMax(ArgExtreme):
     """Index of the greatest along ``axis`` (from the front), the first of equals.
 
     Codes are compared as they are. TFLite ARG_MAX, ONNX ArgMax, NNAPI ARGMAX, NNRt ARG_MAX.
     """
 
 
-class ArgMin(_ArgExtreme):
-    """Index of the least along ``axis``, the first of equals. TFLite ARG_MIN, ONNX ArgMin, NNAPI ARGMIN."""
+class ArgMin(ArgExtreme):
+    """Index of the least along ``axis``, like ArgMax. TFLite ARG_MIN, ONNX ArgMin, NNAPI ARGMIN."""
 
 
 @op_class
 class CumSum(Op):
-    """Running sum along ``axis`` (from the front); ``exclusive`` leaves the element itself out.
+    """Running sum along ``axis`` (from the front; None: operand ``axis``).
 
-    TFLite CUMSUM, ONNX CumSum.
+    ``exclusive`` leaves the element itself out. TFLite CUMSUM, ONNX CumSum.
     """
 
-    operands = (Operand("x", NUMBERS),)
+    operands = (Operand("x", NUMBERS), index_operand("axis"))
     layout_kind = LayoutKind.ATTRIBUTE
 
-    axis: int
+    axis: int | None
     exclusive: bool = False
     reverse: bool = False
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
-        if x.shape is not None and not 0 <= self.axis < len(x.shape):
+        if x.shape is not None and self.axis is not None and not 0 <= self.axis < len(x.shape):
             raise ValueError(f"axis {self.axis} is out of range for rank {len(x.shape)}")
         return (TensorType(x.dtype, x.shape),)
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
-        if operand_type(types, 0).rank != len(perm):
+        if self.axis is None or operand_type(types, 0).rank != len(perm):
             return None
-        return Permuted(self.replace(axis=perm.index(self.axis)), (perm,), (perm,))
+        rest = (None,) * (len(types) - 1)
+        return Permuted(self.replace(axis=perm.index(self.axis)), (perm, *rest), (perm,))

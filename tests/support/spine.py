@@ -104,7 +104,7 @@ def case_inputs(case: Case, model: Model) -> list[np.ndarray]:
     rng = np.random.default_rng(case.seed)
     given = case.inputs or [None] * len(model.inputs)
     return [
-        random_array(value, rng) if array is None else array
+        np.asarray(random_array(value, rng) if array is None else array)
         for value, array in zip(model.inputs, given, strict=True)
     ]
 

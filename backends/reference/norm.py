@@ -1,0 +1,57 @@
+"""Normalizations by their definition."""
+
+from __future__ import annotations
+
+import numpy as np
+from nnconv.backends.reference.elementwise import activate
+from nnconv.backends.reference.executor import Array, Kernel
+
+from nnconv.ir.op import Op
+from nnconv.ops import norm as n
+
+
+def softmax(op: n.Softmax, x: Array) -> list[Array]:
+    """Softmax."""
+    if not x.ndim:
+        return [np.ones_like(x)]
+    scaled = x * x.dtype.type(op.beta)
+    powers = np.exp(scaled - _greatest(scaled, op.axis))
+    return [powers / powers.sum(op.axis, keepdims=True)]
+
+
+def log_softmax(op: n.LogSoftmax, x: Array) -> list[Array]:
+    """LogSoftmax."""
+    if not x.ndim:
+        return [np.zeros_like(x)]
+    shifted = x - _greatest(x, op.axis)
+    return [shifted - np.log(np.exp(shifted).sum(op.axis, keepdims=True))]
+
+
+def _greatest(x: Array, axis: int) -> Array:
+    return np.asarray(np.max(x, axis, keepdims=True)) if x.shape[axis] else np.zeros((), x.dtype)
+
+
+def l2_normalize(op: n.L2Normalization, x: Array) -> list[Array]:
+    """L2Normalization."""
+    squares = np.square(x).sum(op.axis, keepdims=True) if x.ndim else np.square(x)
+    norm = np.maximum(np.sqrt(squares), x.dtype.type(op.epsilon))
+    return [activate(x / norm, op.activation)]
+
+
+def local_response(op: n.LocalResponseNormalization, x: Array) -> list[Array]:
+    """LocalResponseNormalization."""
+    data = np.moveaxis(x, op.axis, -1)
+    edges = [(0, 0)] * (data.ndim - 1) + [(op.radius, op.radius)]
+    squares = np.pad(np.square(data), edges)
+    depth = data.shape[-1]
+    total = sum(squares[..., i : i + depth] for i in range(2 * op.radius + 1))
+    result = data / (op.bias + op.alpha * total) ** op.beta
+    return [np.moveaxis(result, -1, op.axis)]
+
+
+KERNELS: dict[type[Op], Kernel] = {
+    n.Softmax: softmax,
+    n.LogSoftmax: log_softmax,
+    n.L2Normalization: l2_normalize,
+    n.LocalResponseNormalization: local_response,
+}

@@ -1,0 +1,112 @@
+"""Ops that normalize along an axis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.ops.reduce import reduced
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ops import norm as n
+
+
+def _is_last(axis: int, x: Value) -> bool:
+    return x.type.rank is None or axis == x.type.rank - 1
+
+
+def _scaled(x: Value, factor: float, t: Target) -> str:
+    """``factor`` times the real values, up to a constant that is the same for all elements.
+
+    For 8-bit codes the zero point drops out: Cast and Mul take less time than DequantizeLinear.
+    """
+    if t.is_quantized(x) and x.quant is not None and x.quant.is_per_tensor and x.dtype.bits == 8:
+        step = np.float32(np.float64(x.quant.scale[0]) * factor)
+        return t.node("Mul", [t.cast(t.codes(x), t.real_type(x)), t.const(step)])
+    name = t.real(x)
+    return name if factor == 1 else t.node("Mul", [name, t.floats(factor, x)])
+
+
+def export_softmax(node: Node, t: Target) -> None:
+    """Softmax: the op along the last dimension; along others its parts take a fifth of its time."""
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, n.Softmax)
+    assert x is not None
+    name = _scaled(x, op.beta, t)
+    if _is_last(op.axis, x):
+        t.set_real(y, t.node("Softmax", [name], axis=op.axis))
+        return
+    powers = t.node("Exp", [_shifted(name, op.axis, t)])
+    t.set_real(y, t.node("Div", [powers, _along(t, "ReduceSum", powers, op.axis)]))
+
+
+def export_log_softmax(node: Node, t: Target) -> None:
+    """LogSoftmax, like Softmax."""
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, n.LogSoftmax)
+    assert x is not None
+    name = _scaled(x, 1.0, t)
+    if _is_last(op.axis, x):
+        t.set_real(y, t.node("LogSoftmax", [name], axis=op.axis))
+        return
+    shifted = _shifted(name, op.axis, t)
+    total = _along(t, "ReduceSum", t.node("Exp", [shifted]), op.axis)
+    t.set_real(y, t.node("Sub", [shifted, t.node("Log", [total])]))
+
+
+def _along(t: Target, op_type: str, name: str, axis: int) -> str:
+    return reduced(t, op_type, name, (axis,), keep_dims=True)
+
+
+def _shifted(name: str, axis: int, t: Target) -> str:
+    return t.node("Sub", [name, _along(t, "ReduceMax", name, axis)])
+
+
+def export_l2_normalization(node: Node, t: Target) -> None:
+    """L2Normalization: x / Sqrt(Max(sum of squares, epsilon**2)).
+
+    ONNX's LpNormalization has no epsilon.
+    """
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, n.L2Normalization)
+    assert x is not None
+    name = t.real(x)
+    if _is_last(op.axis, x):
+        squares = _along(t, "ReduceSum", t.node("Mul", [name, name]), op.axis)
+    else:
+        squares = _along(t, "ReduceSumSquare", name, op.axis)
+    norm = t.node("Sqrt", [t.node("Max", [squares, t.floats(op.epsilon**2, x)])])
+    t.set_real(y, t.node("Div", [name, norm]), op.activation)
+
+
+def export_local_response(node: Node, t: Target) -> None:
+    """LocalResponseNormalization: LRN, which works along dimension 1.
+
+    It divides alpha by the window's size.
+    """
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, n.LocalResponseNormalization)
+    assert x is not None
+    name, rank = t.real(x), x.type.rank
+    if rank != 4:
+        raise t.unsupported(f"it works on rank 4, this is {x.type}")
+    there = (0, op.axis, *(i for i in range(1, 4) if i != op.axis))
+    turned = op.axis != 1
+    if op.axis == 0:
+        raise t.unsupported("it works along a dimension behind the first")
+    if turned:
+        name = t.node("Transpose", [name], perm=there)
+    size = 2 * op.radius + 1
+    result = t.node("LRN", [name], size=size, alpha=op.alpha * size, beta=op.beta, bias=op.bias)
+    if turned:
+        back = tuple(there.index(i) for i in range(4))
+        result = t.node("Transpose", [result], perm=back)
+    t.set_real(y, result)
+
+
+EXPORTERS: dict[type[Op], Exporter] = {
+    n.Softmax: export_softmax,
+    n.LogSoftmax: export_log_softmax,
+    n.L2Normalization: export_l2_normalization,
+    n.LocalResponseNormalization: export_local_response,
+}

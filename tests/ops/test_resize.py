@@ -1,0 +1,72 @@
+"""Resizing: kind x dtype x coordinates x extents, with every dimension different."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.spine import Case, check
+from support.tflite_builder import TfliteBuilder
+
+QUANT = {
+    "float32": None,
+    "int8": (0.05, 3),
+    "uint8": (0.05, 131),
+    "int16": (0.001, 0),
+    "int32": None,
+}
+FLAGS = {"legacy": (False, False), "corners": (True, False), "half": (False, True)}
+SIZES = {"up": (10, 9), "down": (2, 4), "mixed": (3, 13), "one": (1, 1)}
+
+
+def _case(
+    op: str,
+    dtype: str,
+    flags: tuple[bool, bool],
+    size: tuple[int, int],
+    *,
+    label: str,
+    run_time: bool = False,
+    inside: tuple[int, int] = (5, 6),
+    **more: object,
+) -> Case:
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", dtype, (2, *inside, 7), quant=QUANT[dtype])
+        data = np.array(size, np.int32)
+        extents = b.input("size", "int32", (2,)) if run_time else b.const(data)
+        options = {"align_corners": flags[0], "half_pixel_centers": flags[1]}
+        shape = (2, *size, 7)
+        result = (dtype, (2, 1, 1, 7) if run_time else shape, QUANT[dtype])
+        b.output(b.op(op, [x, extents], [result], options=options, version=3))
+
+    inputs = (None, np.array(size, np.int32)) if run_time else None
+    return Case(f"{op}-{dtype}-{label}", build, inputs=inputs, **more)  # type: ignore[arg-type]
+
+
+CASES = [
+    *(
+        _case("RESIZE_BILINEAR", dtype, flags, size, label=f"{way}-{name}")
+        for dtype in ("float32", "int8", "uint8")
+        for (way, flags), (name, size) in product(FLAGS.items(), SIZES.items())
+    ),
+    *(
+        _case("RESIZE_NEAREST_NEIGHBOR", dtype, flags, size, label=f"{way}-{name}", steps=0)
+        for dtype in QUANT
+        for (way, flags), (name, size) in product(FLAGS.items(), SIZES.items())
+    ),
+    *(
+        _case(op, dtype, flags, (8, 3), label=f"{way}-run-time", run_time=True)
+        for op, dtype in product(
+            ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), ("float32", "int8")
+        )
+        for way, flags in FLAGS.items()
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_resize(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
