@@ -67,6 +67,63 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+def _grid(op: str, flags: tuple[bool, bool], extent: int, *, high: int = 9, low: int = 2) -> Case:
+    """One input resized to many sizes; rows and columns go to different ones."""
+    count = high - low + 1
+    columns = extent + 1 if extent < high else low
+
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", "float32", (1, extent, columns, 1))
+        options = {"align_corners": flags[0], "half_pixel_centers": flags[1]}
+        for i in range(count):
+            size = (low + i, low + (3 * i + 2) % count)
+            extents = b.const(np.array(size, np.int32))
+            result = ("float32", (1, *size, 1))
+            b.output(b.op(op, [x, extents], [result], options=options, version=3))
+
+    way = next(way for way, known in (*FLAGS.items(), ("both", (True, True))) if known == flags)
+    return Case(f"{op}-grid-{way}-{extent}", build)
+
+
+GRID = [
+    *(
+        _grid(op, flags, extent)
+        for op in ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+        for flags in FLAGS.values()
+        for extent in range(2, 10)
+    ),
+    *(
+        _grid("RESIZE_NEAREST_NEIGHBOR", flags, extent, low=1, high=70)
+        for flags in (*FLAGS.values(), (True, True))
+        for extent in (14, 20, 31, 49, 75, 104)
+    ),
+]
+"""Every size to every size: the ties, and the products that rounding moves over an integer."""
+
+CASES += [
+    *(
+        _case(op, dtype, (False, True), (7, 11), label="opset-13", options={"opset": 13})
+        for op, dtype in product(
+            ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), ("float32", "int8")
+        )
+    ),
+    *(
+        _case(
+            "RESIZE_BILINEAR",
+            "int16",
+            flags,
+            (8, 11),
+            label=f"{way}-reference",
+            resolver=None,
+            note="LiteRT's int16 kernel is up to 127 steps off",
+        )
+        for way, flags in FLAGS.items()
+    ),
+    _case("RESIZE_NEAREST_NEIGHBOR", "float32", (True, False), (5, 6), label="same"),
+    _case("RESIZE_NEAREST_NEIGHBOR", "uint8", (False, True), (10, 18), label="integer-factors"),
+]
+
+
+@pytest.mark.parametrize("case", [*CASES, *GRID], ids=str)
 def test_resize(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
