@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import reduce
 
@@ -20,18 +21,26 @@ def activate(x: Array, activation: Activation) -> Array:
     if activation is Activation.NONE:
         return x
     if activation is Activation.TANH:
-        return np.tanh(x)
+        return np.asarray(np.tanh(x))
     if activation is Activation.SIGMOID:
         return sigmoid(x)
     assert activation.bounds is not None
-    low, high = activation.bounds
-    return np.clip(x, np.asarray(low, x.dtype), np.asarray(high, x.dtype))
+    return _clamp(x, *activation.bounds)
+
+
+def _clamp(x: Array, low: float, high: float) -> Array:
+    if np.issubdtype(x.dtype, np.integer):
+        limits = np.iinfo(x.dtype)
+        bounds = int(max(low, limits.min)), int(min(high, limits.max))
+    else:
+        bounds = x.dtype.type(low), x.dtype.type(high)
+    return np.asarray(np.clip(x, *bounds))
 
 
 def sigmoid(x: Array) -> Array:
     """1 / (1 + e**-x), without overflow."""
     small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1, small) / (1 + small)
+    return np.asarray(np.where(x >= 0, 1, small) / (1 + small))
 
 
 def _gelu(op: e.Gelu, x: Array) -> list[Array]:
@@ -70,11 +79,36 @@ def _arithmetic(function: Callable[[Array, Array], Array]) -> Kernel:
     return lambda op, a, b: [activate(function(a, b), op.activation)]
 
 
-def _clip(op: e.Clip, x: Array) -> list[Array]:
-    if np.issubdtype(x.dtype, np.integer):
-        limits = np.iinfo(x.dtype)
-        return [np.clip(x, int(max(op.low, limits.min)), int(min(op.high, limits.max)))]
-    return [np.clip(x, x.dtype.type(op.low), x.dtype.type(op.high))]
+def _floor_div(op: e.FloorDiv, a: Array, b: Array) -> list[Array]:
+    if np.issubdtype(a.dtype, np.floating):
+        return [np.floor(a / b)]
+    if not np.all(b):
+        raise ValueError("division by zero")
+    return [np.floor_divide(a, b)]
+
+
+def _floor_mod(op: e.FloorMod, a: Array, b: Array) -> list[Array]:
+    if np.issubdtype(a.dtype, np.floating):
+        rest = np.fmod(a, b)
+        return [np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)]
+    if not np.all(b):
+        raise ValueError("division by zero")
+    return [np.mod(a, b)]
+
+
+def _pow(op: e.Pow, a: Array, b: Array) -> list[Array]:
+    if np.issubdtype(a.dtype, np.floating):
+        return [np.power(a, b)]
+    if np.any(b < 0):
+        raise ValueError("an integer to a negative power")
+    # as C's pow does it, which both TFLite and ONNX runtimes use; too much gives the least integer
+    wide, limits = np.power(a.astype(np.float64), b), np.iinfo(a.dtype)
+    outside = (wide < limits.min) | (wide > limits.max)
+    return [np.where(outside, limits.min, np.where(outside, 0, wide).astype(a.dtype))]
+
+
+def _right_shift(op: e.RightShift, a: Array, b: Array) -> list[Array]:
+    return [np.right_shift(a, np.clip(b, 0, a.dtype.itemsize * 8 - 1))]
 
 
 KERNELS: dict[type[Op], Kernel] = {
@@ -93,8 +127,8 @@ KERNELS: dict[type[Op], Kernel] = {
     e.Round: _unary(np.rint),
     e.Tanh: _unary(np.tanh),
     e.Sigmoid: _unary(sigmoid),
-    e.HardSwish: _unary(lambda x: x * np.clip(x + 3, 0, 6) / 6),
-    e.Clip: _clip,
+    e.HardSwish: _unary(lambda x: x * (np.clip(x + 3, 0, 6) / 6)),
+    e.Clip: lambda op, x: [_clamp(x, op.low, op.high)],
     e.Elu: _elu,
     e.LeakyRelu: lambda op, x: [np.where(x > 0, x, x * x.dtype.type(op.alpha))],
     e.Gelu: _gelu,
@@ -109,15 +143,13 @@ KERNELS: dict[type[Op], Kernel] = {
     e.Div: _div,
     e.Maximum: _binary(np.maximum),
     e.Minimum: _binary(np.minimum),
-    e.Pow: _binary(np.power),
-    e.FloorDiv: _binary(np.floor_divide),
-    e.FloorMod: _binary(np.mod),
+    e.Pow: _pow,
+    e.FloorDiv: _floor_div,
+    e.FloorMod: _floor_mod,
     e.SquaredDifference: _binary(lambda a, b: np.square(a - b)),
     e.Atan2: _binary(np.arctan2),
     e.BitwiseXor: _binary(np.bitwise_xor),
-    e.BitwiseAnd: _binary(np.bitwise_and),
-    e.RightShift: _binary(np.right_shift),
-    e.LeftShift: _binary(np.left_shift),
+    e.RightShift: _right_shift,
     e.Equal: _binary(np.equal),
     e.NotEqual: _binary(np.not_equal),
     e.Less: _binary(np.less),
@@ -128,5 +160,5 @@ KERNELS: dict[type[Op], Kernel] = {
     e.LogicalOr: _binary(np.logical_or),
     e.PRelu: lambda op, x, slope: [np.where(x >= 0, x, x * slope)],
     e.Select: lambda op, condition, then, otherwise: [np.where(condition, then, otherwise)],
-    e.AddN: lambda op, *terms: [reduce(np.add, terms)],
+    e.AddN: lambda op, *terms: [reduce(operator.add, terms)],
 }

@@ -18,15 +18,17 @@ def keep(op: Op, x: Array) -> list[Array]:
 def cast(op: Cast, x: Array) -> list[Array]:
     """Cast."""
     target = op.dtype.numpy
-    if op.dtype is DType.BOOL:
-        return [x != 0]
     if np.iscomplexobj(x) and target.kind != "c":
         x = x.real
+    if op.dtype is DType.BOOL:
+        return [x != 0]
     if x.dtype.kind == "f" and target.kind in "iu":
         low, high = op.dtype.int_range
-        wide = np.trunc(x.astype(np.longdouble))
-        bounded = np.clip(np.nan_to_num(wide, nan=high, posinf=high, neginf=low), low, high)
-        return [bounded.astype(np.int64 if low < 0 else np.uint64).astype(target)]
+        wide = x.astype(np.float64)
+        inside = wide < float(high + 1)  # NaN isn't
+        whole = np.maximum(np.where(inside, wide, 0), low)
+        integers = whole.astype(np.int64 if low < 0 else np.uint64)
+        return [np.where(inside, integers, integers.dtype.type(high)).astype(target)]
     if op.dtype in (DType.INT4, DType.UINT4, DType.INT2):
         bits = op.dtype.bits
         codes = x.astype(np.int64) & ((1 << bits) - 1)

@@ -92,18 +92,25 @@ class Tanh(Unary):
 
 
 class Sigmoid(Unary):
-    """1 / (1 + e**-x). TFLite LOGISTIC, ONNX Sigmoid, NNAPI LOGISTIC, NNRt SIGMOID. Quantized: scale 1/256."""
+    """1 / (1 + e**-x). Quantized: scale 1/256.
+
+    TFLite LOGISTIC, ONNX Sigmoid, NNAPI LOGISTIC, NNRt SIGMOID.
+    """
 
 
 class HardSwish(Unary):
-    """x * clip(x + 3, 0, 6) / 6. TFLite HARD_SWISH, ONNX HardSwish, NNAPI HARD_SWISH, NNRt HSWISH."""
+    """x * clip(x + 3, 0, 6) / 6.
+
+    TFLite HARD_SWISH, ONNX HardSwish, NNAPI HARD_SWISH, NNRt HSWISH.
+    """
 
 
 @op_class
 class Clip(Unary):
-    """min(max(x, low), high): RELU is (0, inf), RELU6 (0, 6), RELU_N1_TO_1 (-1, 1), RELU_0_TO_1 (0, 1).
+    """min(max(x, low), high).
 
-    ``low`` and ``high`` are in real values, float32. ONNX Relu or Clip, NNAPI RELU, RELU1, RELU6.
+    ``low`` and ``high`` are in real values, float32. TFLite RELU is (0, inf), RELU6 (0, 6),
+    RELU_N1_TO_1 (-1, 1), RELU_0_TO_1 (0, 1). ONNX Relu or Clip, NNAPI RELU, RELU1, RELU6.
     """
 
     low: float
@@ -126,7 +133,10 @@ class LeakyRelu(Unary):
 
 @op_class
 class Gelu(Unary):
-    """x * Phi(x), with Phi the normal distribution's or its tanh approximation. TFLite GELU, ONNX Gelu, NNRt GELU."""
+    """x * Phi(x), with Phi the normal distribution's or its tanh approximation.
+
+    TFLite GELU, ONNX Gelu, NNRt GELU.
+    """
 
     approximate: bool = False
 
@@ -218,11 +228,18 @@ class Pow(Binary):
 
 
 class FloorDiv(Binary):
-    """floor(a / b). TFLite FLOOR_DIV; ONNX Floor(Div) with a correction for integers."""
+    """floor(a / b) of the stored numbers. TFLite FLOOR_DIV; ONNX Floor(Div), integers by Mod."""
+
+    quant_rule = QuantRule.EXACT
 
 
 class FloorMod(Binary):
-    """a - b * floor(a / b): the divisor's sign. TFLite FLOOR_MOD, ONNX Mod, NNRt MOD."""
+    """a - b * floor(a / b) of the stored numbers: the divisor's sign.
+
+    TFLite FLOOR_MOD, ONNX Mod, NNRt MOD.
+    """
+
+    quant_rule = QuantRule.EXACT
 
 
 class SquaredDifference(Binary):
@@ -242,19 +259,11 @@ class BitwiseXor(Binary):
     quant_rule = QuantRule.EXACT
 
 
-class BitwiseAnd(BitwiseXor):
-    """Bits that both have. TFLite STABLEHLO_AND, ONNX BitwiseAnd."""
-
-
 class RightShift(Binary):
-    """a >> b, arithmetic for signed types; shifts past the width give the sign. TFLite RIGHT_SHIFT."""
+    """a >> b, arithmetic for signed types; b is clamped to 0 ... width - 1. TFLite RIGHT_SHIFT."""
 
     operands = (Operand("a", INTEGERS), Operand("b", INTEGERS))
     quant_rule = QuantRule.EXACT
-
-
-class LeftShift(RightShift):
-    """a << b. TFLite STABLEHLO_SHIFT_LEFT."""
 
 
 class Comparison(Binary):
@@ -289,7 +298,7 @@ class Greater(Comparison):
 
 
 class GreaterEqual(Comparison):
-    """a >= b. TFLite GREATER_EQUAL, ONNX GreaterOrEqual, NNAPI GREATER_EQUAL, NNRt GREATER_EQUAL."""
+    """a >= b. TFLite, NNAPI and NNRt GREATER_EQUAL, ONNX GreaterOrEqual."""
 
 
 class LogicalAnd(Binary):

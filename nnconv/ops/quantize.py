@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from nnconv.ir.dtype import ANY, FLOATS, NUMBERS, DType
-from nnconv.ir.op import LayoutKind, Op, Operand, QuantRule, Types, op_class, operand_type
+from nnconv.ir.op import (
+    LayoutKind,
+    Op,
+    Operand,
+    Perm,
+    Permuted,
+    QuantRule,
+    Types,
+    op_class,
+    operand_type,
+)
 from nnconv.ir.types import TensorType
 
 
@@ -27,7 +37,10 @@ class Quantize(_Conversion):
 
 
 class Dequantize(_Conversion):
-    """Codes to real values. TFLite DEQUANTIZE, ONNX DequantizeLinear, NNAPI DEQUANTIZE, NNRt QUANT_DTYPE_CAST."""
+    """Codes to real values.
+
+    TFLite DEQUANTIZE, ONNX DequantizeLinear, NNAPI DEQUANTIZE, NNRt QUANT_DTYPE_CAST.
+    """
 
     operands = (Operand("x", NUMBERS),)
 
@@ -35,8 +48,9 @@ class Dequantize(_Conversion):
 class Cast(_Conversion):
     """The stored numbers in another type; quantization parameters are ignored.
 
-    Float to integer truncates toward zero and saturates, NaN gives the greatest integer (TFLite; undefined in ONNX).
-    Integer to narrower integer keeps the low bits. Anything but zero is true. Complex to real drops the imaginary part.
+    Float to integer truncates toward zero and saturates, NaN gives the greatest integer (TFLite;
+    undefined in ONNX). Integer to narrower integer keeps the low bits. Anything but zero is true.
+    Complex to real drops the imaginary part.
     TFLite CAST, ONNX Cast, NNAPI CAST, NNRt CAST.
     """
 
@@ -46,12 +60,22 @@ class Cast(_Conversion):
 
 @op_class
 class Bitcast(Op):
-    """The same bytes read as another type; a last dimension makes up for a difference in size. TFLite BITCAST."""
+    """The same bytes read as another type; a last dimension makes up for a difference in size.
+
+    TFLite BITCAST.
+    """
 
     operands = (Operand("x", ANY),)
     quant_rule = QuantRule.EXACT
 
+    layout_kind = LayoutKind.TRANSPARENT  # as long as no dimension comes or goes
+
     dtype: DType
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        """A transpose passes through where elements keep their size."""
+        same = operand_type(types, 0).dtype.bits == self.dtype.bits
+        return super().permute(perm, types) if same else None
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)

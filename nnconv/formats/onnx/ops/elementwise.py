@@ -1,16 +1,24 @@
-"""Elementwise ops: most are told by a table."""
+"""Elementwise ops: most are told by a table, the others are spelled in the fastest form known."""
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
+from nnconv.formats.onnx import exact, wire
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.ir.graph import Node
-from nnconv.ir.op import Op
+from nnconv.formats.onnx.types import DATA_TYPES
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Activation, Op
+from nnconv.ir.quant import Quant, dequantize
 from nnconv.ops import elementwise as e
+from nnconv.ops.conv import Conv2D
+from nnconv.ops.rewrite import constant_behind
 
 REAL: dict[type[Op], str] = {
     e.Abs: "Abs",
-    e.Neg: "Neg",
-    e.Sign: "Sign",
     e.Sqrt: "Sqrt",
     e.Exp: "Exp",
     e.Log: "Log",
@@ -19,13 +27,46 @@ REAL: dict[type[Op], str] = {
     e.Floor: "Floor",
     e.Ceil: "Ceil",
     e.Round: "Round",
-    e.Tanh: "Tanh",
     e.Sigmoid: "Sigmoid",
     e.Pow: "Pow",
 }
 """Ops that ONNX has under another name, on real values."""
 
 ARITHMETIC: dict[type[Op], str] = {e.Add: "Add", e.Sub: "Sub", e.Mul: "Mul", e.Div: "Div"}
+
+COMPARISONS: dict[type[Op], str] = {
+    e.Equal: "Equal",
+    e.NotEqual: "Equal",
+    e.Less: "Less",
+    e.LessEqual: "LessOrEqual",
+    e.Greater: "Greater",
+    e.GreaterEqual: "GreaterOrEqual",
+}
+
+LOGICAL: dict[type[Op], str] = {e.LogicalNot: "Not", e.LogicalAnd: "And", e.LogicalOr: "Or"}
+
+_NO_NEG = frozenset({DType.INT16, DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64})
+"""Types without a kernel of Neg."""
+
+
+def _operands(node: Node) -> list[Value]:
+    return [v for v in node.inputs if v is not None]
+
+
+def _is_plain_integer(value: Value) -> bool:
+    """Whether a value is of integers that stand for themselves."""
+    return value.quant is None and value.dtype.is_integer
+
+
+def _alike(values: list[Value], t: Target) -> bool:
+    """Whether quantized values all have the same parameters: then their codes are comparable."""
+    first = values[0]
+    return all(t.is_quantized(v) and v.dtype is first.dtype for v in values) and all(
+        v.quant == first.quant for v in values
+    )
+
+
+# -------------------------------------------------------------------- one operand
 
 
 def export_real(node: Node, t: Target) -> None:
@@ -34,26 +75,23 @@ def export_real(node: Node, t: Target) -> None:
     t.set_real(node.outputs[0], result)
 
 
-def export_arithmetic(node: Node, t: Target) -> None:
-    """Add, Sub, Mul, Div and their activation."""
-    op = node.op
-    assert isinstance(op, e.Add | e.Sub | e.Mul | e.Div)
-    result = t.node(ARITHMETIC[type(op)], [t.real(v) for v in node.inputs])
-    t.set_real(node.outputs[0], result, op.activation)
+def export_neg(node: Node, t: Target) -> None:
+    """Neg."""
+    x, name = _operands(node)[0], t.real(node.inputs[0])
+    if _is_plain_integer(x) and x.dtype in _NO_NEG:
+        zero = t.const(np.zeros((), x.dtype.numpy))
+        t.set_real(node.outputs[0], exact.arithmetic(t, "Sub", [zero, name], x.dtype))
+        return
+    t.set_real(node.outputs[0], t.node("Neg", [name]))
 
 
-def export_clip(node: Node, t: Target) -> None:
-    """Clip: Relu where it is one; on 8-bit codes of unchanged parameters a Clip of the codes (x0.22)."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
-    assert isinstance(op, e.Clip) and x is not None
-    if t.is_quantized(y) and x.type == y.type and y.dtype.bits == 8:
-        quant, dtype = t.inner_quant(y), t.inner_type(y)
-        t.set_codes(y, t.clip_codes(t.codes(x), quant, dtype, (op.low, op.high)))
-        return
-    if (op.low, op.high) == (0.0, float("inf")):
-        t.set_real(y, t.node("Relu", [t.real(x)]))
-        return
-    t.set_real(y, t.node("Clip", [t.real(x), t.floats(op.low, x), t.floats(op.high, x)]))
+def export_sign(node: Node, t: Target) -> None:
+    """Sign: of NaN it is NaN, which ONNX's op (0) doesn't give."""
+    x, name = _operands(node)[0], t.real(node.inputs[0])
+    sign = t.node("Sign", [name])
+    if x.dtype.is_float:
+        sign = t.node("Where", [t.node("IsNaN", [name]), name, sign])
+    t.set_real(node.outputs[0], sign)
 
 
 def export_square(node: Node, t: Target) -> None:
@@ -62,9 +100,348 @@ def export_square(node: Node, t: Target) -> None:
     t.set_real(node.outputs[0], t.node("Mul", [x, x]))
 
 
+def export_rsqrt(node: Node, t: Target) -> None:
+    """Rsqrt: 1 / Sqrt(x)."""
+    root = t.node("Sqrt", [t.real(node.inputs[0])])
+    t.set_real(node.outputs[0], t.node("Reciprocal", [root]))
+
+
+def export_tanh(node: Node, t: Target) -> None:
+    """Tanh; on 8 bits with TFLite's fixed output parameters a Sigmoid of 2x: the same bits.
+
+    (tanh(x) + 1) / 2 is sigmoid(2x), so the codes of 1/128 around the middle are those of 1/256
+    from the type's least code on. onnxruntime has an integer Sigmoid, but no integer Tanh.
+    """
+    x, y = _operands(node)[0], node.outputs[0]
+    if t.is_quantized(x) and t.is_quantized(y) and x.dtype.bits == 8 and y.dtype.bits == 8:
+        source, result, dtype = t.inner_quant(x), t.inner_quant(y), t.inner_type(y)
+        low, _ = dtype.int_range
+        if source.is_per_tensor and result == Quant.per_tensor(1 / 128, low + 128):
+            doubled = Quant.per_tensor(2 * source.scale[0], source.zero_point[0])
+            name = t.node("Sigmoid", [t.dequantize(t.codes(x), doubled, t.inner_type(x))])
+            t.set_codes(y, t.quantize(name, Quant.per_tensor(1 / 256, low), dtype))
+            return
+    t.set_real(y, t.node("Tanh", [t.real(x)]))
+
+
+def export_hard_swish(node: Node, t: Target) -> None:
+    """HardSwish: the op, which fuses into a Conv; before opset 14 what it stands for."""
+    x = t.real(node.inputs[0])
+    if t.opset >= 14:
+        t.set_real(node.outputs[0], t.node("HardSwish", [x]))
+        return
+    gate = t.node("HardSigmoid", [x], alpha=1 / 6, beta=0.5)
+    t.set_real(node.outputs[0], t.node("Mul", [x, gate]))
+
+
+def export_clip(node: Node, t: Target) -> None:
+    """Clip: Relu where it is one; 8-bit codes are clamped as codes (0.22 of the time)."""
+    op, x, y = node.op, _operands(node)[0], node.outputs[0]
+    assert isinstance(op, e.Clip)
+    bounds = (op.low, op.high)
+    if _is_plain_integer(x):
+        t.set_stored(y, exact.clip(t, t.stored(x), x.dtype, bounds))
+        return
+    if t.is_quantized(y) and y.dtype.bits == 8:
+        quant, dtype = t.inner_quant(y), t.inner_type(y)
+        same = x.dtype is y.dtype and x.quant == y.quant
+        codes = t.codes(x) if same else t.quantize(t.real(x), quant, dtype)
+        t.set_codes(y, t.clip_codes(codes, quant, dtype, bounds))
+        return
+    if bounds == (0.0, float("inf")):
+        t.set_real(y, t.node("Relu", [t.real(x)]))
+        return
+    t.set_real(y, t.node("Clip", [t.real(x), t.floats(op.low, x), t.floats(op.high, x)]))
+
+
+def export_elu(node: Node, t: Target) -> None:
+    """Elu."""
+    op = node.op
+    assert isinstance(op, e.Elu)
+    t.set_real(node.outputs[0], t.node("Elu", [t.real(node.inputs[0])], alpha=op.alpha))
+
+
+def export_leaky_relu(node: Node, t: Target) -> None:
+    """LeakyRelu."""
+    op = node.op
+    assert isinstance(op, e.LeakyRelu)
+    t.set_real(node.outputs[0], t.node("LeakyRelu", [t.real(node.inputs[0])], alpha=op.alpha))
+
+
+def export_gelu(node: Node, t: Target) -> None:
+    """Gelu; before opset 20 written out, the exact one in the form that onnxruntime fuses again."""
+    op, like, x = node.op, _operands(node)[0], t.real(node.inputs[0])
+    assert isinstance(op, e.Gelu)
+    if t.opset >= 20:
+        kind = "tanh" if op.approximate else None
+        t.set_real(node.outputs[0], t.node("Gelu", [x], approximate=kind))
+        return
+    if op.approximate:
+        cube = t.node("Mul", [x, t.node("Mul", [x, x])])
+        inner = t.node("Add", [x, t.node("Mul", [cube, t.floats(0.044715, like)])])
+        scaled = t.node("Mul", [inner, t.floats(math.sqrt(2 / math.pi), like)])
+        share = t.node("Tanh", [scaled])
+    else:
+        share = t.node("Erf", [t.node("Div", [x, t.floats(math.sqrt(2), like)])])
+    doubled = t.node("Mul", [x, t.node("Add", [share, t.floats(1.0, like)])])
+    t.set_real(node.outputs[0], t.node("Mul", [doubled, t.floats(0.5, like)]))
+
+
+def export_logical(node: Node, t: Target) -> None:
+    """LogicalNot, LogicalAnd, LogicalOr."""
+    result = t.node(LOGICAL[type(node.op)], [t.stored(v) for v in node.inputs])
+    t.set_stored(node.outputs[0], result)
+
+
+def export_zeros_like(node: Node, t: Target) -> None:
+    """ZerosLike: real zeros, whatever their code."""
+    x, y = _operands(node)[0], node.outputs[0]
+    shape = y.shape
+    if shape is not None and all(isinstance(d, int) for d in shape):
+        extents = t.const([d for d in shape if isinstance(d, int)])
+    else:
+        extents = t.node("Shape", [t.codes(x)])
+    dtype = t.inner_type(y)
+    zero = t.inner_quant(y).zero_point[0] if t.is_quantized(y) else 0
+    fill = wire.Tensor("value", DATA_TYPES[dtype], (1,), np.full(1, zero, dtype.numpy))
+    t.set_codes(y, t.node("ConstantOfShape", [extents], value=fill))
+
+
+# -------------------------------------------------------------------- complex numbers
+
+
+def export_part(node: Node, t: Target) -> None:
+    """Real, Imag."""
+    index = t.const(np.int64(isinstance(node.op, e.Imag)))
+    result = t.node("Gather", [t.pairs(_operands(node)[0]), index], axis=-1)
+    t.set_real(node.outputs[0], result)
+
+
+def export_complex_abs(node: Node, t: Target) -> None:
+    """ComplexAbs: the length of each pair."""
+    pairs, axes = t.pairs(_operands(node)[0]), [-1]
+    squares = t.node("Mul", [pairs, pairs])
+    total = t.node("ReduceSum", [squares, t.const(axes)], keepdims=0)
+    t.set_real(node.outputs[0], t.node("Sqrt", [total]))
+
+
+# -------------------------------------------------------------------- two operands
+
+
+def export_arithmetic(node: Node, t: Target) -> None:
+    """Add, Sub, Mul, Div and their activation."""
+    op, (a, b), y = node.op, _operands(node), node.outputs[0]
+    assert isinstance(op, e.Add | e.Sub | e.Mul | e.Div)
+    names = [t.real(a), t.real(b)]
+    if not _is_plain_integer(y):
+        t.set_real(y, t.node(ARITHMETIC[type(op)], names), op.activation)
+        return
+    if isinstance(op, e.Div):
+        result = exact.divide(t, *names, divisor=b)
+    else:
+        result = exact.arithmetic(t, ARITHMETIC[type(op)], names, y.dtype)
+    if op.activation.bounds is not None:
+        result = exact.clip(t, result, y.dtype, op.activation.bounds)
+    elif op.activation is not Activation.NONE:
+        raise t.unsupported(f"activation {op.activation.value} of integers")
+    t.set_stored(y, result)
+
+
+def export_extreme(node: Node, t: Target) -> None:
+    """Maximum, Minimum: on codes where parameters are equal."""
+    kind = "Max" if isinstance(node.op, e.Maximum) else "Min"
+    (a, b), y = _operands(node), node.outputs[0]
+    if _alike([a, b, y], t):
+        t.set_codes(y, exact.extreme(t, kind, [t.codes(a), t.codes(b)], t.inner_type(y)))
+    elif _is_plain_integer(y):
+        t.set_stored(y, exact.extreme(t, kind, [t.stored(a), t.stored(b)], y.dtype))
+    else:
+        t.set_real(y, t.node(kind, [t.real(a), t.real(b)]))
+
+
+def export_floor_div(node: Node, t: Target) -> None:
+    """FloorDiv: on the stored numbers."""
+    (a, b), y = _operands(node), node.outputs[0]
+    names = t.stored(a), t.stored(b)
+    if a.dtype.is_float:
+        t.set_stored(y, t.node("Floor", [t.node("Div", list(names))]))
+    else:
+        t.set_stored(y, exact.floor_divide(t, *names, dtype=a.dtype))
+
+
+def export_floor_mod(node: Node, t: Target) -> None:
+    """FloorMod: on the stored numbers. For floats ONNX has C's fmod, with the dividend's sign."""
+    (a, b), y = _operands(node), node.outputs[0]
+    names = t.stored(a), t.stored(b)
+    if not a.dtype.is_float:
+        t.set_stored(y, exact.floor_modulus(t, *names, divisor=b))
+        return
+    rest = t.node("Mod", list(names), fmod=1)
+    # the product of a sign and a number can't vanish unless the rest is 0
+    turned = t.node("Mul", [t.node("Sign", [rest]), names[1]])
+    opposed = t.node("Less", [turned, t.floats(0.0, a)])
+    t.set_stored(y, t.node("Where", [opposed, t.node("Add", [rest, names[1]]), rest]))
+
+
+def export_squared_difference(node: Node, t: Target) -> None:
+    """SquaredDifference: d * d."""
+    difference = t.node("Sub", [t.real(v) for v in node.inputs])
+    t.set_real(node.outputs[0], t.node("Mul", [difference, difference]))
+
+
+def export_atan2(node: Node, t: Target) -> None:
+    """Atan2: Atan of the quotient, turned by pi into the left half plane.
+
+    Right for signed zeros and infinities too.
+    """
+    like, (y, x) = _operands(node)[0], (t.real(v) for v in node.inputs)
+    zero, pi = t.floats(0.0, like), t.floats(math.pi, like)
+
+    def is_negative(name: str) -> str:  # -0.0 too, whose reciprocal is -inf
+        inverse = t.node("Less", [t.node("Reciprocal", [name]), zero])
+        return t.node("Or", [t.node("Less", [name, zero]), inverse])
+
+    quotient = t.node("Div", [y, x])
+    limits = [t.floats(-1.0, like), t.floats(1.0, like)]
+    # 0 / 0 counts as 0, inf / inf as 1; NaN stays NaN
+    corner = t.node("Mul", [t.node("Clip", [name, *limits]) for name in (y, x)])
+    slope = t.node("Where", [t.node("IsNaN", [quotient]), corner, quotient])
+    turn = t.node("Where", [is_negative(y), t.node("Neg", [pi]), pi])
+    # -0.0 + 0 would lose its sign: where nothing is turned, nothing is added
+    angle = _arc_tangent(slope, like, t)
+    result = t.node("Where", [is_negative(x), t.node("Add", [angle, turn]), angle])
+    t.set_real(node.outputs[0], result)
+
+
+def _arc_tangent(slope: str, like: Value, t: Target) -> str:
+    """Atan; in float64, which runtimes lack, float32's corrected by the angle that is left."""
+    if like.dtype is not DType.FLOAT64:
+        return t.node("Atan", [slope])
+    limits = [t.floats(-1e300, like), t.floats(1e300, like)]
+    tangent = t.node("Clip", [slope, *limits])
+    rough = t.cast(t.node("Atan", [t.cast(tangent, DType.FLOAT32)]), DType.FLOAT64)
+    sine, cosine = t.node("Sin", [rough]), t.node("Cos", [rough])
+    across = t.node("Sub", [t.node("Mul", [tangent, cosine]), sine])
+    along = t.node("Add", [cosine, t.node("Mul", [tangent, sine])])
+    return t.node("Add", [rough, t.node("Div", [across, along])])
+
+
+def export_bitwise_xor(node: Node, t: Target) -> None:
+    """BitwiseXor."""
+    (a, b), y = _operands(node), node.outputs[0]
+    t.set_stored(y, exact.bitwise_xor(t, t.stored(a), t.stored(b), dtype=a.dtype))
+
+
+def export_right_shift(node: Node, t: Target) -> None:
+    """RightShift."""
+    (a, b), y = _operands(node), node.outputs[0]
+    t.set_stored(y, exact.shift_right(t, t.stored(a), t.stored(b), a.dtype))
+
+
+def export_comparison(node: Node, t: Target) -> None:
+    """Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual: on codes of equal parameters."""
+    (a, b), kind = _operands(node), COMPARISONS[type(node.op)]
+    if a.dtype is DType.STRING:
+        t.require_opset(19, "comparisons of strings")
+    names = [t.codes(a), t.codes(b)] if _alike([a, b], t) else [t.real(a), t.real(b)]
+    result = t.node(kind, names)
+    if isinstance(node.op, e.NotEqual):
+        result = t.node("Not", [result])
+    t.set_stored(node.outputs[0], result)
+
+
+# -------------------------------------------------------------------- several operands
+
+
+def export_prelu(node: Node, t: Target) -> None:
+    """PRelu: in the fastest form that is exact for the slopes.
+
+    ONNX's own op takes up to 25 times as long.
+    """
+    (x, slope), y = _operands(node), node.outputs[0]
+    name, factor = t.real(x), t.real(slope)
+    slopes = _constant_reals(slope)
+    if slopes is not None and slopes.size and bool((slopes == slopes.flat[0]).all()):
+        t.set_real(y, t.node("LeakyRelu", [name], alpha=float(slopes.flat[0])))
+        return
+    # infinity times 0 is NaN: the short forms are only for slopes with which that doesn't come up
+    if slopes is not None and _follows_conv(x) and bool(((slopes > 0) & (slopes < 1)).all()):
+        rest = t.const((1 - slopes).astype(t.real_type(x).numpy))
+        positive = t.node("Mul", [t.node("Relu", [name]), rest])
+        t.set_real(y, t.node("Add", [t.node("Mul", [name, factor]), positive]))
+    elif slopes is not None and bool(((slopes <= 1) & (slopes != 0)).all()):
+        t.set_real(y, t.node("Max", [name, t.node("Mul", [name, factor])]))
+    else:
+        negative = t.node("Relu", [t.node("Neg", [name])])
+        part = t.node("Mul", [negative, factor])
+        t.set_real(y, t.node("Sub", [t.node("Relu", [name]), part]))
+
+
+def _constant_reals(value: Value) -> np.ndarray | None:
+    """The real values of a constant, or of the constant that it is a widened form of."""
+    source = constant_behind(value)
+    if source is None or source.data is None:
+        return None
+    if source.quant is not None and source.dtype.is_integer:
+        return dequantize(source.data, source.quant)
+    return source.data.astype(np.float32)
+
+
+def _follows_conv(x: Value) -> bool:
+    """Whether a value is a float convolution's own result, which onnxruntime keeps in blocks."""
+    return x.producer is not None and isinstance(x.producer.op, Conv2D) and x.quant is None
+
+
+def export_select(node: Node, t: Target) -> None:
+    """Select: on codes where parameters are equal."""
+    condition, then, otherwise = _operands(node)
+    y = node.outputs[0]
+    held = t.stored(condition)
+    if not any(t.is_quantized(v) for v in (then, otherwise, y)):
+        chosen = exact.select(t, held, t.stored(then), t.stored(otherwise), dtype=y.dtype)
+        t.set_stored(y, chosen)
+    elif _alike([then, otherwise, y], t):
+        names = t.codes(then), t.codes(otherwise)
+        t.set_codes(y, exact.select(t, held, *names, dtype=t.inner_type(y)))
+    else:
+        t.set_real(y, t.node("Where", [held, t.real(then), t.real(otherwise)]))
+
+
+def export_add_n(node: Node, t: Target) -> None:
+    """AddN."""
+    y, names = node.outputs[0], [t.real(v) for v in node.inputs]
+    if _is_plain_integer(y):
+        t.set_stored(y, exact.add_all(t, names))
+    else:
+        t.set_real(y, t.node("Sum", names))
+
+
 EXPORTERS: dict[type[Op], Exporter] = {
     **dict.fromkeys(REAL, export_real),
     **dict.fromkeys(ARITHMETIC, export_arithmetic),
-    e.Clip: export_clip,
+    **dict.fromkeys(COMPARISONS, export_comparison),
+    **dict.fromkeys(LOGICAL, export_logical),
+    **dict.fromkeys((e.Real, e.Imag), export_part),
+    **dict.fromkeys((e.Maximum, e.Minimum), export_extreme),
+    e.Neg: export_neg,
+    e.Sign: export_sign,
     e.Square: export_square,
+    e.Rsqrt: export_rsqrt,
+    e.Tanh: export_tanh,
+    e.HardSwish: export_hard_swish,
+    e.Clip: export_clip,
+    e.Elu: export_elu,
+    e.LeakyRelu: export_leaky_relu,
+    e.Gelu: export_gelu,
+    e.ZerosLike: export_zeros_like,
+    e.ComplexAbs: export_complex_abs,
+    e.FloorDiv: export_floor_div,
+    e.FloorMod: export_floor_mod,
+    e.SquaredDifference: export_squared_difference,
+    e.Atan2: export_atan2,
+    e.BitwiseXor: export_bitwise_xor,
+    e.RightShift: export_right_shift,
+    e.PRelu: export_prelu,
+    e.Select: export_select,
+    e.AddN: export_add_n,
 }

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.formats.onnx import exact
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Node
+from nnconv.ir.dtype import COMPLEXES, DType
+from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, Quantize
+
+_WIDE = frozenset({DType.INT32, DType.INT64})
 
 
 def export_quantize(node: Node, t: Target) -> None:
     """Quantize: set_real adds the QuantizeLinear; requantizing goes by the real values.
 
-    Where only the zero point's sign convention differs (int8 and uint8 of one meaning), the codes are the same inside.
+    Where only the signs of the codes differ (int8 and uint8 of one meaning), the codes are the same
+    inside. 32-bit codes don't fit the float32 between: those go through float64.
     """
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
-    if (
-        t.is_quantized(x)
-        and t.inner_type(x) is t.inner_type(y)
-        and t.inner_quant(x) == t.inner_quant(y)
-    ):
+    if not t.is_quantized(x):
+        name = t.real(x)
+        t.set_real(y, name if x.dtype is DType.FLOAT32 else t.cast(name, DType.FLOAT32))
+    elif t.inner_type(x) is t.inner_type(y) and t.inner_quant(x) == t.inner_quant(y):
         t.set_codes(y, t.codes(x))
-        return
-    t.set_real(y, t.real(x))
+    elif _is_wide(x, y):
+        t.set_stored(y, exact.requantized(t, x, y))
+    else:
+        t.set_real(y, t.real(x))
+
+
+def _is_wide(x: Value, y: Value) -> bool:
+    tensors = x.quant is not None and x.quant.is_per_tensor
+    tensors = tensors and y.quant is not None and y.quant.is_per_tensor
+    return tensors and (x.dtype in _WIDE or y.dtype in _WIDE)
 
 
 def export_dequantize(node: Node, t: Target) -> None:
@@ -40,36 +51,54 @@ def export_cast(node: Node, t: Target) -> None:
     """Cast: TFLite's saturates from float to integer, ONNX's doesn't."""
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
+    if x.dtype in COMPLEXES or y.dtype in COMPLEXES:
+        _export_complex_cast(x, y, t)
+        return
     name = t.stored(x)
     if x.dtype.is_float and y.dtype.is_integer:
-        name = _saturated(name, x.dtype, y.dtype, t)
-    t.set_stored(y, t.cast(name, y.dtype))
+        t.set_stored(y, exact.saturated(t, name, x.dtype, y.dtype))
+    else:
+        t.set_stored(y, t.cast(name, y.dtype))
 
 
-def _saturated(name: str, source: DType, target: DType, t: Target) -> str:
-    """Float values clamped to what an integer type holds; NaN becomes the greatest."""
-    low, high = target.int_range
-    kind = source.numpy.type
-    top = kind(high)
-    while int(top) > high:  # the nearest float of a wide type's greatest value lies above it
-        top = np.nextafter(top, kind(0))
-    bounded = t.node("Clip", [name, t.const(kind(low)), t.const(top)])
-    return t.node("Where", [t.node("IsNaN", [name]), t.const(top), bounded])
+def _export_complex_cast(x: Value, y: Value, t: Target) -> None:
+    """From complex the real part, to complex with an imaginary part of 0."""
+    inner = {DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64}
+    if x.dtype not in COMPLEXES:
+        part = inner[y.dtype]
+        name = t.stored(x) if x.dtype is part else t.cast(t.stored(x), part)
+        real = t.node("Unsqueeze", [name, t.const([-1])])
+        zeros = t.node("ConstantOfShape", [t.node("Shape", [real])])  # of float32
+        zeros = zeros if part is DType.FLOAT32 else t.cast(zeros, part)
+        t.set_pairs(y, t.node("Concat", [real, zeros], axis=-1))
+        return
+    if y.dtype in COMPLEXES:
+        same = x.dtype is y.dtype
+        t.set_pairs(y, t.pairs(x) if same else t.cast(t.pairs(x), inner[y.dtype]))
+        return
+    name = t.node("Gather", [t.pairs(x), t.const(np.int64(0))], axis=-1)
+    source = inner[x.dtype]
+    if y.dtype.is_integer:
+        t.set_stored(y, exact.saturated(t, name, source, y.dtype))
+    else:
+        t.set_stored(y, name if source is y.dtype else t.cast(name, y.dtype))
 
 
 def export_bitcast(node: Node, t: Target) -> None:
-    """Bitcast: between codes of one type it only changes what they stand for; ONNX has no other."""
+    """Bitcast: between integers by arithmetic; codes of one type only change their meaning."""
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
-    if x.dtype is not y.dtype:
-        raise t.unsupported(f"ONNX can't reread {x.dtype} as {y.dtype}")
-    t.set_stored(y, t.stored(x))
+    if x.dtype is y.dtype:
+        t.set_stored(y, t.stored(x))
+    else:
+        t.set_stored(y, exact.reread(t, t.stored(x), x.dtype, y.dtype))
 
 
 def export_fake_quant(node: Node, t: Target) -> None:
     """FakeQuant: clamp, scale, round, scale back, on the nudged grid."""
     op, x, y = node.op, node.inputs[0], node.outputs[0]
-    assert isinstance(op, FakeQuant) and x is not None
+    assert isinstance(op, FakeQuant)
+    assert x is not None
     scale, low, high = op.grid()
     name = t.real(x)
     bounded = t.node("Clip", [name, t.floats(low, x), t.floats(high, x)])

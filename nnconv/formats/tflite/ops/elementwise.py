@@ -6,11 +6,11 @@ from nnconv.formats.tflite.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Op
 from nnconv.ops import elementwise as e
+from nnconv.ops.quantize import Bitcast
 from nnconv.ops.rewrite import reshaped
 
 UNARY: dict[str, Op] = {
     "ABS": e.Abs(),
-    "NEG": e.Neg(),
     "SIGN": e.Sign(),
     "SQUARE": e.Square(),
     "SQRT": e.Sqrt(),
@@ -68,11 +68,27 @@ ARITHMETIC: dict[str, type[e.Add | e.Sub | e.Mul | e.Div]] = {
 """Ops of two operands with a fused activation."""
 
 
+FOR_REALS = frozenset(UNARY) - {"ABS", "SIGN", "LOGICAL_NOT", "ZEROS_LIKE"}
+"""Ops for which integers without quantization parameters mean nothing (LiteRT runs some anyway)."""
+
+
 def _plain(op: Op, count: int) -> Importer:
     def importer(s: Source) -> None:
-        s.emit(op, [s.operand(i) for i in range(count)])
+        operands = [s.operand(i) for i in range(count)]
+        if s.op.name in FOR_REALS and operands[0].dtype.is_integer and not operands[0].quant:
+            raise s.unsupported(f"{operands[0].type} has no quantization parameters")
+        s.emit(op, operands)
 
     return importer
+
+
+def import_neg(s: Source) -> None:
+    """NEG: of quantized operands it negates the numbers themselves, whatever their zero point."""
+    x = s.operand(0)
+    if x.quant is None:
+        s.emit(e.Neg(), [x])
+    else:
+        s.bind(0, s.add(e.Neg(), [s.add(Bitcast(dtype=x.dtype), [x])]))
 
 
 def import_arithmetic(s: Source) -> None:
@@ -121,6 +137,7 @@ def import_add_n(s: Source) -> None:
 
 IMPORTERS: dict[str, Importer] = {
     **{name: _plain(op, 1) for name, op in UNARY.items()},
+    "NEG": import_neg,
     **{name: _plain(op, 2) for name, op in BINARY.items()},
     **dict.fromkeys(ARITHMETIC, import_arithmetic),
     "LEAKY_RELU": import_leaky_relu,

@@ -1,0 +1,422 @@
+"""Elementwise ops of several operands: op x dtype x quantization x broadcasting, special values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.elementwise import QUANTS, WIDER, one_op
+from support.spine import Case, check, onnx_ops
+from support.tflite_builder import TfliteBuilder
+
+SHAPE = (2, 3, 4, 5)
+SECOND = {"int8": (0.04, -9), "uint8": (0.04, 119), "int16": (0.0007, 0)}
+"""Parameters of the second operand, where it may have its own."""
+
+COMPARED = "float32 float16 int8 uint8 int16 int16r int32 int64"
+DTYPES = {
+    "ADD": "float32 float16 int8 uint8 int16 int16r int32 int64",
+    "SUB": "float32 int8 uint8 int16 int32 int64",
+    "MUL": "float32 float16 int8 uint8 int16 int16r int32 int64 uint32",
+    "DIV": "float32 int32",
+    "MAXIMUM": "float32 float16 int8 int8r uint8 uint8r int16 int16r int32 int64",
+    "MINIMUM": "float32 float16 int8 int8r uint8 uint8r int16 int16r int32 int64",
+    "POW": "float32 int32",
+    "FLOOR_DIV": "float32 int8 int8r int16 int16r int32",
+    "FLOOR_MOD": "float32 int8 int8r int16 int16r int32 int64",
+    "SQUARED_DIFFERENCE": "float32 int8 int32",
+    "BITWISE_XOR": "int8 int8r uint8 uint8r int16 int16r uint16 int32 uint32",
+    "RIGHT_SHIFT": "int8 int8r uint8 uint8r int16 int16r uint16 int32 uint32",
+    "EQUAL": f"{COMPARED} bool",
+    "NOT_EQUAL": "float32 float16 int8 uint8 int16 int32 int64 bool",
+    "LESS": COMPARED,
+    "LESS_EQUAL": COMPARED,
+    "GREATER": COMPARED,
+    "GREATER_EQUAL": COMPARED,
+    "LOGICAL_AND": "bool",
+    "LOGICAL_OR": "bool",
+    "ATAN2": "float32 float16 float64",
+}
+"""What LiteRT's CPU kernels take; ``r`` is the type without quantization parameters."""
+
+COMPARISONS = frozenset({"EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"})
+ONE_SET = frozenset({"MAXIMUM", "MINIMUM"})
+"""Ops whose operands and result must have the same parameters."""
+
+NO_BROADCAST = frozenset({"ATAN2"})
+
+
+def _values(op: str, dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray | None:
+    """What a second operand must be for the op to be defined, else None."""
+    rng = np.random.default_rng(seed)
+    if op in {"DIV", "FLOOR_DIV", "FLOOR_MOD"}:
+        if dtype == "float32":
+            return (rng.uniform(0.5, 3, shape) * rng.choice([-1, 1], shape)).astype(np.float32)
+        return (rng.integers(1, 12, shape) * rng.choice([-1, 1], shape)).astype(dtype)
+    if op == "POW":
+        low = 0 if dtype == "int32" else -2
+        return rng.integers(low, 5, shape).astype(dtype)
+    if op == "RIGHT_SHIFT":
+        return rng.integers(0, 2 * np.iinfo(dtype).bits, shape).astype(dtype)
+    return None
+
+
+def _first(op: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray | None:
+    rng = np.random.default_rng(5)
+    if op == "POW" and dtype == "float32":
+        return rng.uniform(0.1, 3, shape).astype(np.float32)
+    if op in {"FLOOR_DIV", "FLOOR_MOD"} and dtype == "float32":
+        return (7 * rng.standard_normal(shape)).astype(np.float32)
+    return None
+
+
+def _quants(op: str, kind: str, dtype: str) -> list[tuple[float, int] | None]:
+    if kind.endswith("r") or dtype not in QUANTS:
+        return [None, None, None]
+    first = QUANTS[dtype]
+    if op in ONE_SET:
+        return [first, first, first]
+    if op in COMPARISONS:
+        return [first, first, None]
+    if op == "MUL":
+        return [first, SECOND[dtype], (0.02 if dtype != "int16" else 0.0015, WIDER[dtype][1])]
+    if op == "SQUARED_DIFFERENCE":
+        return [first, SECOND[dtype], (0.3, -128)]
+    return [first, SECOND[dtype], WIDER[dtype]]
+
+
+def _case(
+    op: str,
+    kind: str,
+    shapes: tuple[tuple[int, ...], tuple[int, ...]] = (SHAPE, SHAPE),
+    **more: object,
+) -> Case:
+    dtype = kind.removesuffix("r")
+    a, b = shapes
+    first, second, result = _quants(op, kind, dtype)
+    if dtype == "float16":
+        more.setdefault("tolerance", 2e-3)
+    label = "-".join("x".join(map(str, s)) or "scalar" for s in shapes)
+    label = "" if shapes == (SHAPE, SHAPE) else f"-{label}"
+    suffix = f"-{more.pop('label')}" if "label" in more else ""
+    return one_op(
+        f"{op}-{kind}{label}{suffix}",
+        op,
+        [(dtype, a, first), (dtype, b, second)],
+        ("bool" if op in COMPARISONS else dtype, np.broadcast_shapes(a, b), result),
+        inputs=[_first(op, dtype, a), _values(op, dtype, b, 3)],
+        **more,
+    )
+
+
+MATRIX = [_case(op, kind) for op, kinds in DTYPES.items() for kind in kinds.split()]
+BROADCASTS = [
+    _case(op, kinds.split()[0], shapes)
+    for op, kinds in DTYPES.items()
+    if op not in NO_BROADCAST
+    for shapes in (((2, 3, 4, 5), (5,)), ((3, 1, 5), (2, 3, 4, 1)), ((), (3, 2)), ((2, 0, 3), (3,)))
+]
+QUANTIZED_BROADCASTS = [
+    _case(op, kind, ((2, 3, 4, 5), (4, 1)))
+    for op in ("ADD", "MUL", "SUB", "MAXIMUM", "LESS")
+    for kind in ("int8", "int16")
+]
+ACTIVATIONS = [
+    _case(op, kind, op_options={"fused_activation_function": activation}, label=activation)
+    for op in ("ADD", "SUB", "MUL", "DIV")
+    for kind in ("float32", "int8", "int16", "int32", "int64")
+    if kind in DTYPES[op].split()
+    for activation in ("RELU", "RELU6", "RELU_N1_TO_1")
+    if not (kind == "int16" and activation == "RELU_N1_TO_1")
+]
+OPSET_13 = [
+    _case(op, kind, options={"opset": 13}, label="opset13")
+    for op, kind in (
+        *(("BITWISE_XOR", kind) for kind in DTYPES["BITWISE_XOR"].split()),
+        *(("RIGHT_SHIFT", kind) for kind in ("int8r", "uint16", "uint32")),
+        *((op, kind) for op in sorted(COMPARISONS) for kind in ("int8", "int16", "float16")),
+        ("MAXIMUM", "int16"),
+        ("MAXIMUM", "int8"),
+        ("ADD", "int8"),
+        ("ADD", "int16"),
+        ("ADD", "int16r"),
+        ("MUL", "uint32"),
+        ("FLOOR_DIV", "int32"),
+        ("FLOOR_MOD", "float32"),
+        ("ATAN2", "float32"),
+    )
+]
+UNEQUAL = [
+    one_op(
+        f"{op}-{dtype}-unequal",
+        op,
+        [(dtype, (64,), QUANTS[dtype]), (dtype, (64,), SECOND[dtype])],
+        ("bool", (64,)),
+        note="operands of different parameters are compared by what they stand for",
+    )
+    for op in sorted(COMPARISONS)
+    for dtype in ("int8", "uint8")
+]
+
+SPECIALS = np.array([np.nan, -0.0, 0, 1, -3.5, np.inf, -np.inf, 1e30], np.float32)
+PAIRS = [grid.reshape(-1).copy() for grid in np.meshgrid(SPECIALS, SPECIALS)]
+SPECIAL_CASES = [
+    one_op(
+        f"{op}-special",
+        op,
+        [("float32", PAIRS[0].shape)] * 2,
+        ("bool" if op in COMPARISONS else "float32", PAIRS[0].shape),
+        inputs=PAIRS,
+        resolver="xnn"
+        if op in {"ADD", "SUB", "MUL"}
+        else "opt",  # "opt" clamps to the largest float
+        note="all pairs of NaN, infinities, signed zeros and plain numbers",
+    )
+    for op in (*sorted(COMPARISONS), "ADD", "SUB", "MUL", "POW", "FLOOR_MOD", "ATAN2")
+]
+EXTREMES = [
+    one_op(
+        f"{op}-int32-extremes",
+        op,
+        [("int32", (6,))] * 2,
+        ("int32", (6,)),
+        inputs=[
+            np.array([-(2**31), -(2**31), 2**31 - 1, 7, -7, -(2**31)], np.int32),
+            np.array([3, 7, -3, -(2**31), 2**31 - 1, 2], np.int32),
+        ],
+    )
+    for op in ("DIV", "FLOOR_DIV", "FLOOR_MOD", "ADD", "MUL", "SUB", "RIGHT_SHIFT")
+]
+CONSTANTS = [
+    one_op(
+        f"{op}-{'int8' if quant else 'float32'}-const",
+        op,
+        [
+            ("int8" if quant else "float32", (2, 3, 4, 5), quant),
+            (np.arange(1, 6).astype(np.int8), (0.1, 2))
+            if quant
+            else np.arange(1, 6).astype(np.float32),
+        ],
+        ("int8" if quant else "float32", (2, 3, 4, 5), (0.1, -3) if quant else None),
+    )
+    for op in ("ADD", "SUB", "MUL")
+    for quant in (None, (0.05, 3))
+]
+DYNAMIC = [
+    one_op(
+        f"{op}-dynamic",
+        op,
+        [("float32", (-1, 3)), ("float32", (1, 3))],
+        (result, (-1, 3)),
+        inputs=[np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32), None],
+    )
+    for op, result in (("ADD", "float32"), ("MAXIMUM", "float32"), ("LESS", "bool"))
+]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(*MATRIX, *BROADCASTS, *QUANTIZED_BROADCASTS, *ACTIVATIONS, *OPSET_13, *UNEQUAL),
+        *(*SPECIAL_CASES, *EXTREMES, *CONSTANTS, *DYNAMIC),
+    ],
+    ids=str,
+)
+def test_binary(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+def test_division_of_the_least_integer_by_minus_one_wraps(tmp_path: Path) -> None:
+    """LiteRT and onnxruntime's own kernel end the process here."""
+    for op, wanted in (("DIV", -(2**31)), ("FLOOR_DIV", -(2**31)), ("FLOOR_MOD", 0)):
+        case = one_op(
+            op,
+            op,
+            [("int32", (1,)), ("int32", (1,))],
+            ("int32", (1,)),
+            inputs=[np.array([-(2**31)], np.int32), np.array([-1], np.int32)],
+            expected=[np.array([wanted], np.int32)],
+        )
+        check(case, tmp_path)
+
+
+QUOTIENTS = [
+    one_op(
+        f"DIV-{dtype}",
+        "DIV",
+        [(dtype, (64,), (0.05, zero)), (dtype, (64,), (0.02, zero))],
+        (dtype, (64,), (0.1, zero)),
+        inputs=[None, (np.random.default_rng(1).integers(20, 120, 64) + zero // 2).astype(dtype)],
+        resolver=None,
+        note="LiteRT is many steps off where quotients are small",
+    )
+    for dtype, zero in (("int8", 0), ("uint8", 128))
+]
+
+SLOPES = {
+    "between": np.array([0.1, 0.25, 0.5, 0.01, 0.9], np.float32),
+    "one": np.array([0.1, 1.0, 0.5, -0.3, 0.9], np.float32),
+    "zero": np.array([0.1, 0.0, 0.5, 0.2, 0.9], np.float32),
+    "large": np.array([0.1, 2.5, -1.5, 0.2, 0.9], np.float32),
+    "single": np.full(5, 0.25, np.float32),
+}
+PRELU_SPECIALS = np.repeat(
+    np.array([[np.nan], [np.inf], [-np.inf], [0], [2], [-3]], np.float32), 5, axis=1
+)
+
+
+def _prelu(name: str, slope: np.ndarray, **more: object) -> Case:
+    return one_op(
+        f"PRELU-{name}",
+        "PRELU",
+        [("float32", (2, 3, 4, 5)), slope],
+        ("float32", (2, 3, 4, 5)),
+        **more,
+    )
+
+
+def _prelu_after_conv(slopes: str) -> Case:
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", "float32", (1, 4, 6, 3))
+        bias = b.const(np.zeros(5, np.float32))
+        weights = np.random.default_rng(0).standard_normal((5, 3, 3, 3)).astype(np.float32)
+        options = {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+        y = b.op(
+            "CONV_2D", [x, b.const(weights), bias], [("float32", (1, 4, 6, 5))], options=options
+        )
+        slope = b.const(SLOPES[slopes].reshape(1, 1, 5))
+        b.output(b.op("PRELU", [y, slope], [("float32", (1, 4, 6, 5))]))
+
+    return Case(f"PRELU-conv-{slopes}", build)
+
+
+PRELUS = [
+    *(_prelu(name, slope.reshape(1, 1, 5)) for name, slope in SLOPES.items()),
+    *(_prelu_after_conv(name) for name in SLOPES),
+    *(
+        one_op(
+            f"PRELU-{name}-special",
+            "PRELU",
+            [("float32", (6, 1, 1, 5)), slope.reshape(1, 1, 5)],
+            ("float32", (6, 1, 1, 5)),
+            inputs=[PRELU_SPECIALS.reshape(6, 1, 1, 5)],
+        )
+        for name, slope in SLOPES.items()
+    ),
+    _prelu("full", np.random.default_rng(0).uniform(-1, 2, (3, 4, 5)).astype(np.float32)),
+    one_op(
+        "PRELU-run-time",
+        "PRELU",
+        [("float32", (2, 3, 4, 5)), ("float32", (1, 1, 5))],
+        ("float32", (2, 3, 4, 5)),
+    ),
+    *(
+        one_op(
+            f"PRELU-{dtype}-{kind}",
+            "PRELU",
+            [(dtype, (2, 3, 4, 5), QUANTS[dtype]), (slope.astype(dtype), (0.01, zero))],
+            (dtype, (2, 3, 4, 5), WIDER[dtype]),
+        )
+        for dtype, zero in (("int8", 0), ("uint8", 128))
+        for kind, slope in (
+            ("mixed", (np.array([10, 25, 100, 60, -40]) + zero).reshape(1, 1, 5)),
+            ("large", (np.array([10, 25, 115, 0, -40]) + zero).reshape(1, 1, 5)),
+            ("single", np.full((1, 1, 5), 30 + zero)),
+        )
+    ),
+]
+
+SELECTABLE = "float32 float16 int8 uint8 int16 int32 int64 uint32 uint16 bool float64"
+SELECTS = [
+    *(
+        one_op(
+            f"{op}-{dtype}",
+            op,
+            [
+                ("bool", SHAPE),
+                (dtype, SHAPE, QUANTS.get(dtype)),
+                (dtype, SHAPE, QUANTS.get(dtype)),
+            ],
+            (dtype, SHAPE, QUANTS.get(dtype)),
+            steps=0,
+        )
+        for op in ("SELECT", "SELECT_V2")
+        for dtype in SELECTABLE.split()
+        if dtype != "float64" or op == "SELECT_V2"
+    ),
+    *(
+        one_op(
+            f"SELECT_V2-{dtype}-broadcast",
+            "SELECT_V2",
+            [("bool", (3, 1, 1)), (dtype, (4, 5)), (dtype, (2, 1, 4, 1))],
+            (dtype, (2, 3, 4, 5)),
+        )
+        for dtype in ("float32", "int32", "bool")
+    ),
+    *(
+        one_op(
+            f"SELECT-{'x'.join(map(str, shape))}-condition",
+            "SELECT",
+            [("bool", shape), ("float32", (4, 2, 3)), ("float32", (4, 2, 3))],
+            ("float32", (4, 2, 3)),
+        )
+        for shape in ((4,), ())
+    ),
+    one_op(
+        "SELECT_V2-int8-unequal",
+        "SELECT_V2",
+        [("bool", SHAPE), ("int8", SHAPE, QUANTS["int8"]), ("int8", SHAPE, SECOND["int8"])],
+        ("int8", SHAPE, WIDER["int8"]),
+        resolver=None,
+        note="LiteRT copies codes whatever they stand for",
+    ),
+    one_op(
+        "SELECT_V2-special",
+        "SELECT_V2",
+        [("bool", (3,)), ("float32", (3,)), ("float32", (3,))],
+        ("float32", (3,)),
+        inputs=[
+            np.array([True, False, True]),
+            np.array([np.nan, np.nan, np.inf], np.float32),
+            np.array([1, -np.inf, np.nan], np.float32),
+        ],
+    ),
+]
+
+SUMS = [
+    one_op(f"ADD_N-{dtype}-{count}", "ADD_N", [(dtype, (2, 3, 4))] * count, (dtype, (2, 3, 4)))
+    for dtype in ("float32", "int32")
+    for count in (2, 3, 5)
+]
+
+
+@pytest.mark.parametrize("case", [*QUOTIENTS, *PRELUS, *SELECTS, *SUMS], ids=str)
+def test_others(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("slopes", "wanted"),
+    [
+        ("between", "Max"),
+        ("one", "Max"),
+        ("zero", "Sub"),
+        ("large", "Sub"),
+        ("single", "LeakyRelu"),
+    ],
+)
+def test_prelu_takes_the_fast_form_that_is_exact(slopes: str, wanted: str, tmp_path: Path) -> None:
+    check(_prelu(slopes, SLOPES[slopes].reshape(1, 1, 5)), tmp_path)
+    counts = onnx_ops(tmp_path / "model.onnx")
+    assert wanted in counts
+    assert "PRelu" not in counts
+    assert "Where" not in counts
+
+
+def test_prelu_after_a_convolution_stays_in_the_blocked_layout(tmp_path: Path) -> None:
+    check(_prelu_after_conv("between"), tmp_path)
+    counts = onnx_ops(tmp_path / "model.onnx")
+    assert counts["Relu"] == counts["Add"] == 1
+    assert counts["Mul"] == 2
