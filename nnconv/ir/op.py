@@ -11,6 +11,7 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
 
 from nnconv.ir.dtype import ANY, DType
@@ -174,7 +175,7 @@ class Op:
     @classmethod
     def field_names(cls) -> tuple[str, ...]:
         """Names of the attributes, in order of declaration."""
-        return tuple(getattr(cls, "__dataclass_fields__", ()))
+        return _field_names(cls)
 
     def attributes(self) -> dict[str, Any]:
         """Attribute values by name."""
@@ -195,6 +196,11 @@ class Op:
     def __repr__(self) -> str:
         values = ", ".join(f"{n}={_show(getattr(self, n))}" for n in self.field_names())
         return f"{self.name}({values})"
+
+
+@cache
+def _field_names(cls: type[Op]) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else ()
 
 
 OpType = TypeVar("OpType", bound=Op)
