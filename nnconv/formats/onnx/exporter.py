@@ -155,7 +155,9 @@ class Target:
         outputs = self.current.outputs
         return outputs[0].name or self.current.op.name if outputs else self.current.op.name
 
-    def const(self, data: np.ndarray | float | Sequence[int], dtype: DType | None = None) -> str:
+    def const(
+        self, data: np.ndarray | np.generic | float | Sequence[int], dtype: DType | None = None
+    ) -> str:
         """A constant by its elements; equal small ones are shared. Sequences of int become int64.
 
         ``dtype`` is needed only for types that numpy lacks.
@@ -460,7 +462,7 @@ class Target:
     def run(self, graph: Graph) -> list[UnsupportedItem]:
         """Export every node of a graph whose inputs have been given; returns what couldn't be exported."""
         refused = [
-            self.unsupported(f"`{value.name}`: {_NO_COMPLEX}", reason=Reason.IMPOSSIBLE).item
+            self.unsupported(f"`{value.name}`: {_NO_COMPLEX}", reason=Reason.IMPOSSIBLE).items[0]
             for value in (*graph.inputs, *graph.outputs)
             if value.dtype in COMPLEXES
         ]
