@@ -16,6 +16,7 @@ from nnconv.formats.onnx.exporter import Target
 from nnconv.formats.onnx.weights import bias as bias_of
 from nnconv.formats.onnx.weights import codes_as_weights
 from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Activation
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import static_shape
 from nnconv.ops.conv import ConvTranspose2D
@@ -55,6 +56,8 @@ def export_by_phases(node: Node, t: Target) -> bool:
         return False
     if max(op.stride) > 4:
         return False  # too many of the taps would be zeros
+    if op.activation is not Activation.NONE and op.activation.bounds is None:
+        return False
     assert filters.data is not None
     axes = [
         _phases(filters.data.shape[1 + i], op.stride[i], op.padding.before[i], out[2 + i])
@@ -82,8 +85,11 @@ def export_by_phases(node: Node, t: Target) -> bool:
     if bias is not None:
         inputs.append(bias_of(t, _tiled(bias, axes), x=x, weights=weights, integer=True))
     result = t.node("Conv", inputs, pads=pads)
-    t.set_real(y, result, op.activation)
-    t.set_codes(y, _pixels(t, t.codes(y), axes, out))
+    quant, dtype = t.inner_quant(y), t.inner_type(y)
+    image = _pixels(t, t.quantize(result, quant, dtype), axes, out)
+    if op.activation.bounds is not None:
+        image = t.clip_codes(image, quant, dtype, op.activation.bounds)
+    t.set_codes(y, image)
     return True
 
 

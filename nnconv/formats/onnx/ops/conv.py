@@ -36,13 +36,14 @@ def export_conv(node: Node, t: Target) -> None:
     assert op.layout is Layout.NCHW, "convolutions must be in NCHW here"
     rank = op.spatial_rank
     integer = is_integer(t, x, filters) and is_integer_result(t, x, y)
-    data = _data(t, x, integer=integer)
     groups = op.groups
     multiplier = _multiplier(op, filters)
     if multiplier > 1:
         repeated = np.repeat(np.arange(groups), multiplier)
         data = _repeated(t, x, repeated, integer=integer)
         groups *= multiplier
+    else:
+        data = _data(t, x, integer=integer)
     perm = (0, rank + 1, *range(1, rank + 1))
     inputs = [data, weights(t, filters, perm, x=x, integer=integer)]
     if bias_value is not None:

@@ -25,8 +25,9 @@ def export_fully_connected(node: Node, t: Target) -> None:
     offset = bias(t, bias_value, x=x, weights=filters, integer=integer)
     rows = _row_shape(x, y) if integer else None
     if rows is not None or x.type.rank == 2:
-        data = _data(t, x, integer=integer)
-        if rows is not None:
+        if rows is None:
+            data = _data(t, x, integer=integer)
+        else:
             codes = t.reshape(t.codes(x), (-1, rows[0]))
             data = t.dequantize(codes, t.inner_quant(x), t.inner_type(x))
         inputs = [data, weights(t, filters, (0, 1), x=x, integer=integer)]
