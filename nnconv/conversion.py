@@ -16,6 +16,7 @@ from nnconv.lowering import Lowered, choose_signature, one_entry, to_onnx
 
 if TYPE_CHECKING:
     from nnconv.diff.verify import Verification
+    from nnconv.formats.onnx.writer import Written
 
 
 @dataclass
@@ -177,28 +178,28 @@ def convert(
         other_signatures=[s.key for s in model.signatures if s is not entry],
     )
     model.signatures = [entry]
+    # Writing uses the graph up, and what follows from the types is to be read off the source's own.
+    kept = one_entry(model, entry) if verify else model
     lowered = _write(model, dst, target, opset=opset, io_layout=io_layout, int8=int8)
     report.opset = lowered.written.opset
     report.renamed = lowered.written.renamed
     report.moved_io = lowered.moved_io
     report.counts = lowered.written.counts
-    _describe_interface(report, entry)
+    _describe_interface(report, entry, lowered.written)
     if verify:
         from nnconv.diff.verify import verify_conversion
 
-        report.verification = verify_conversion(report, model, seed=seed)
+        report.verification = verify_conversion(report, kept, seed=seed)
     return report
 
 
-def _describe_interface(report: ConversionReport, entry: Signature) -> None:
-    new_name = {(kind, old): new for kind, old, new in report.renamed}
-    for kind, values, rows in (
-        ("input", entry.graph.inputs, report.inputs),
-        ("output", entry.graph.outputs, report.outputs),
+def _describe_interface(report: ConversionReport, entry: Signature, written: Written) -> None:
+    for values, names, rows in (
+        (entry.graph.inputs, written.inputs, report.inputs),
+        (entry.graph.outputs, written.outputs, report.outputs),
     ):
-        for value in values:
+        for value, name in zip(values, names, strict=True):
             shape = None if value.shape is None else list(value.shape)
-            name = new_name.get((kind, value.name), value.name)
             rows.append((name, value.dtype.value, shape))
     report.states = [
         (report.inputs[len(entry.inputs) + i][0], report.outputs[len(entry.outputs) + i][0])

@@ -1,7 +1,7 @@
 """Control flow: nodes whose bodies are graphs.
 
-Bodies are closed: what they read comes in through their inputs. Numbers cross the border as they are
-stored; where a body's value has other quantization parameters, the codes are reread with these.
+Bodies are closed: what they read comes in through their inputs. Numbers cross the border as they
+are stored; where a body's value has other quantization parameters, the codes are reread with them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Control(Op):
 
 
 class If(Control):
-    """The outputs of body ``then`` if ``condition`` (one element) is true, else those of body ``otherwise``.
+    """The outputs of body ``then`` if ``condition`` (one element) is true, else of ``otherwise``.
 
-    Both bodies take ``operands``. Their outputs agree in number and dtype; where extents differ, the
-    result's are open. TFLite IF, ONNX If, NNAPI IF.
+    Both bodies take ``operands``. Their outputs agree in number and dtype; where extents differ,
+    the result's are open. TFLite IF, ONNX If, NNAPI IF.
     """
 
     operands = (Operand("condition", _BOOL), Operand("operands", ANY, variadic=True))
@@ -48,9 +48,9 @@ class If(Control):
 class While(Control):
     """Runs body ``turn`` as long as body ``condition`` is true, which is asked before each turn.
 
-    The first turn gets ``operands``, each next one the results of the one before; after the last one they are
-    the results. ``condition`` takes the same values. An operand whose extents change from turn to turn is open
-    there in the bodies. A value that ``turn`` hands on as it got it is the same in all turns.
+    The first turn gets ``operands``, each next one the results of the one before; those of the last
+    one are the node's. ``condition`` takes the same values. Extents that change from turn to turn
+    are open in the bodies. A value that ``turn`` hands on as it got it is the same in all turns.
     TFLite WHILE, ONNX Loop, NNAPI WHILE.
     """
 

@@ -24,12 +24,15 @@ class Written:
     """What the writer did that a user should know.
 
     Attributes:
+        inputs, outputs: names of the interface as written, states included.
         renamed: (kind, old name, new name) of inputs and outputs whose name had to change.
         counts: how many ONNX nodes of each type.
         opset: the opset written.
         external: whether weights went into a file of their own.
     """
 
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
     renamed: list[tuple[str, str, str]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     opset: int = DEFAULT_OPSET
@@ -55,6 +58,7 @@ def to_wire(
     if refused:
         raise UnsupportedError(dict.fromkeys(refused), path=model.source)
     outputs = bind_outputs(graph, target, output_names)
+    report.inputs, report.outputs = [i.name for i in inputs], output_names
     for node in target.nodes:
         report.counts[node.op_type] = report.counts.get(node.op_type, 0) + 1
     onnx_graph = wire.Graph(

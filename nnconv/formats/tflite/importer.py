@@ -26,16 +26,21 @@ from nnconv.errors import GraphError, Reason, UnsupportedItem
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite._gen.schema import ActivationFunctionType
 from nnconv.formats.tflite.types import QUANTIZED_CODES, dtype_of, quant_of, shape_of
+from nnconv.formats.tflite.variables import FileVariables, Key, Variable, Variables
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Graph, Origin, State, Value
+from nnconv.ir.graph import Graph, Origin, Value
 from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType, merge_shapes, static_shape
 from nnconv.ops.elements import elements
 from nnconv.ops.quantize import Bitcast
+from nnconv.ops.shape import Identity
 
 Importer: TypeAlias = "Callable[[Source], None]"
+
+Given: TypeAlias = "TensorType | Value | Key"
+"""What an input of a subgraph is: see ``SubgraphImport.run``."""
 
 Built = TypeVar("Built")
 
@@ -261,11 +266,8 @@ class Source:
         stated = self.scope.file_type(tensor)
         if value.dtype is not stated.dtype:
             raise self.op.fail(f"result `{tensor.name}` is {stated.dtype}, must be {value.dtype}")
-        if stated.quant is not None and value.quant != stated.quant:
-            kind = replace(value.type, quant=stated.quant)
-            value = self.builder.add_typed(
-                Bitcast(dtype=value.dtype), [value], [kind], names=[tensor.name]
-            )[0]
+        if stated.quant is not None:
+            value = self.scope.reread(value, stated.quant, tensor.name)
         self.scope.values[tensor.index] = value
 
     def _result_type(self, op: Op, inferred: TensorType, index: int) -> TensorType:
@@ -299,7 +301,8 @@ class Source:
 
     def set_state(self, index: int, value: Value) -> None:
         """The next value of a variable operand."""
-        self.scope.current[self.op.inputs[index]] = value
+        key = self.scope.variable(self.op.inputs[index], self.op)
+        self.scope.variables.assign(key, value)
 
     # ---------------------------------------------------------------- refusals
 
@@ -322,42 +325,70 @@ class SubgraphImport:
         graph: what is being built.
         tensors: the wire tensors.
         values: IR value of each tensor that has one.
-        current: present value of each variable tensor met so far.
-        states: the states found, in order of first meeting.
+        handles: variable of each tensor that is a handle.
+        variables: the variables of the graph.
+        results: what goes out, one an output of the subgraph: values, and variables of handles.
         unsupported: what can't be imported.
         known: what was found out of the elements of small integer tensors.
     """
 
     def __init__(
-        self, file: wire.File, index: int, *, shapes: dict[str, Shape] | None = None
+        self,
+        file: wire.File,
+        index: int,
+        *,
+        shapes: dict[str, Shape] | None = None,
+        shared: FileVariables | None = None,
+        into: SubgraphImport | None = None,
     ) -> None:
+        """Prepare the import of subgraph ``index``.
+
+        ``shared`` is what all imports of the file share. With ``into`` the nodes join another's
+        graph, else they make a graph of their own.
+        """
         self.file = file
         self.subgraph = file.subgraphs[index]
         self.tensors = self.subgraph.tensors
         self.label = f"subgraph {index}" if index else ""
-        self.graph = Graph(self.subgraph.name or f"subgraph_{index}")
         self.values: dict[int, Value] = {}
-        self.current: dict[int, Value] = {}
-        self.states: list[State] = []
+        self.handles: dict[int, Key] = {}
+        self.results: list[Value | Key] = []
         self.unsupported: list[UnsupportedItem] = []
-        self.known: dict[Value, np.ndarray | None] = {}
-        self._initial: dict[int, Value] = {}
         self._shapes = shapes or {}
+        self._inlined = into is not None
+        self.graph: Graph
+        self.variables: Variables
+        self.known: dict[Value, np.ndarray | None]
+        if into is not None:
+            self.graph, self.variables, self.known = into.graph, into.variables, into.known
+        else:
+            self.graph = Graph(self.subgraph.name or f"subgraph_{index}")
+            self.variables = Variables(shared or FileVariables(), self.label)
+            self.known = {}
 
-    def run(self) -> Graph:
+    def run(self, given: Sequence[Given] | None = None) -> Graph:
         """Import every operator; what can't be imported is collected in ``unsupported``.
+
+        ``given`` says what each input is: a graph input of a type, a value at hand, or the variable
+        of a handle. None: all are graph inputs of the file's types. The variables of a graph are
+        not yet among its inputs and outputs (``Variables.close``).
 
         Raises:
             InvalidModelError: when the subgraph breaks a rule of the format.
         """
-        for index in self.subgraph.inputs:
-            self._add_input(index)
+        inputs = self.subgraph.inputs
+        wanted: Sequence[Given | None] = [None] * len(inputs) if given is None else given
+        for index, what in zip(inputs, wanted, strict=True):
+            self._add_input(index, what)
         table = importers()
         for op in self.subgraph.operators:
             self._import(op, table)
         if not self.unsupported:
-            self.graph.outputs = [self._output(i) for i in self.subgraph.outputs]
-            self._close_states()
+            self.results = [self.handles.get(i) or self._output(i) for i in self.subgraph.outputs]
+            if not self._inlined:
+                self.graph.outputs = [v for v in self.results if isinstance(v, Value)]
+            if given is None:
+                self._name_outputs()
         return self.graph
 
     def _import(self, op: wire.Operator, table: dict[str, Importer]) -> None:
@@ -421,20 +452,69 @@ class SubgraphImport:
             origin=Origin("tflite", "", tensor.index, self.label),
         )
 
-    def _add_input(self, index: int) -> None:
+    def _add_input(self, index: int, given: Given | None) -> None:
         tensor = self.tensors[index]
+        if isinstance(given, tuple):
+            self.handles[index] = given
+            return
         kind = self.file_type(tensor)
-        given = self._shapes.get(tensor.name)
         if given is not None:
-            kind = replace(kind, shape=given)
+            if given.dtype is not kind.dtype:
+                raise tensor.fail(f"it is {kind.dtype}, but is given {given.dtype}")
+            if isinstance(given, Value):
+                self.values[index] = self.reread(given, kind.quant, tensor.name)
+                return
+            kind = TensorType(kind.dtype, given.shape, kind.quant)
+        elif tensor.name in self._shapes:
+            kind = replace(kind, shape=self._shapes[tensor.name])
         value = Value(tensor.name, kind, origin=Origin("tflite", "", index, self.label))
         self.graph.inputs.append(value)
         self.values[index] = value
 
+    def reread(self, value: Value, quant: Quant | None, name: str) -> Value:
+        """The same codes with other parameters; the value itself where they are its own."""
+        if value.quant == quant:
+            return value
+        kind = replace(value.type, quant=quant)
+        if value.data is not None:
+            return Value(name, kind, data=value.data, origin=value.origin)
+        builder = Builder(self.graph, origin=value.origin)
+        return builder.add_typed(Bitcast(dtype=value.dtype), [value], [kind], names=[name])[0]
+
     def _output(self, index: int) -> Value:
         return self.value(index)
 
-    # ---------------------------------------------------------------- states
+    def _name_outputs(self) -> None:
+        """Let outputs that are another tensor's value (such as a variable's) have their names."""
+        builder = Builder(self.graph)
+        for place, index in enumerate(self.subgraph.outputs):
+            value, name = self.graph.outputs[place], self.tensors[index].name
+            if value.name != name:
+                copy = builder.add_typed(Identity(), [value], [value.type], names=[name])
+                self.graph.outputs[place] = copy[0]
+
+    # ---------------------------------------------------------------- variables
+
+    def variable(self, index: int, op: wire.Operator | None = None) -> Key:
+        """The key of a variable tensor.
+
+        Raises:
+            InvalidModelError: when the tensor is no variable.
+        """
+        key: Key = ("tensor", self.subgraph.index, index)
+        known = self.variables.file.known
+        if key not in known:
+            tensor = self.tensors[index]
+            if not tensor.is_variable:
+                raise (op or tensor).fail(f"tensor `{tensor.name}` must be a variable")
+            kind = self.file_type(tensor)
+            shape = static_shape(kind.shape)
+            if shape is None:
+                raise tensor.fail("a variable of unknown shape")
+            fill = kind.quant.zero_point[0] if kind.quant and kind.dtype in QUANTIZED_CODES else 0
+            initial = np.full(shape, fill, kind.dtype.numpy)
+            known[key] = Variable(key, tensor.name, kind, initial)
+        return key
 
     def state_of(self, index: int, op: wire.Operator | None = None) -> Value:
         """The present value of a variable tensor, which becomes a state when first met.
@@ -442,32 +522,4 @@ class SubgraphImport:
         Raises:
             InvalidModelError: when the tensor is no variable.
         """
-        present = self.current.get(index)
-        if present is not None:
-            return present
-        tensor = self.tensors[index]
-        if not tensor.is_variable:
-            raise (op or tensor).fail(f"tensor `{tensor.name}` must be a variable")
-        kind = self.file_type(tensor)
-        shape = static_shape(kind.shape)
-        if shape is None:
-            raise tensor.fail("a variable of unknown shape")
-        fill = kind.quant.zero_point[0] if kind.quant and kind.dtype in QUANTIZED_CODES else 0
-        initial = np.full(shape, fill, kind.dtype.numpy)
-        return self.add_state(index, tensor.name, kind, initial)
-
-    def add_state(self, key: int, name: str, kind: TensorType, initial: np.ndarray) -> Value:
-        """Make a state; ``key`` tells it apart from others (a tensor index, or a negative number)."""
-        value = Value(name, kind, origin=Origin("tflite", "", max(key, -1), self.label))
-        self._initial[key] = value
-        self.current[key] = value
-        self.states.append(State(value, value, initial, name))
-        return value
-
-    def _close_states(self) -> None:
-        keys = {value: key for key, value in self._initial.items()}
-        self.states = [
-            replace(state, output=self.current[keys[state.input]]) for state in self.states
-        ]
-        self.graph.inputs += [state.input for state in self.states]
-        self.graph.outputs += [state.output for state in self.states]
+        return self.variables.present(self.variable(index, op))

@@ -9,6 +9,7 @@ from pathlib import Path
 from nnconv.errors import UnsupportedError, UnsupportedItem
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite.importer import SubgraphImport
+from nnconv.formats.tflite.variables import FileVariables
 from nnconv.ir.graph import Model, Signature
 from nnconv.ir.types import Shape
 
@@ -31,10 +32,16 @@ def read(
         UnsupportedError: it has ops that can't be imported; all of them are listed.
     """
     file = wire.read(source, name)
-    unsupported: list[UnsupportedItem] = []
-    signatures = [
-        _import_entry(file, entry, input_shapes or {}, unsupported) for entry in _entries(file)
-    ]
+    shared = FileVariables()
+    widened = True
+    while widened:  # again where a variable turned out to change its shape
+        shared.widened = False
+        unsupported: list[UnsupportedItem] = []
+        signatures = [
+            _import_entry(file, entry, input_shapes or {}, unsupported, shared)
+            for entry in entry_points(file)
+        ]
+        widened = shared.widened and not unsupported
     if unsupported:
         raise UnsupportedError(dict.fromkeys(unsupported), path=file.path)
     return Model(
@@ -46,8 +53,15 @@ def read(
     )
 
 
-class _Entry:
-    """An entry point: a signature, or the main subgraph of a file that has none."""
+class EntryPoint:
+    """An entry point: a signature, or the main subgraph of a file that has none.
+
+    Attributes:
+        key: the signature's name; empty for the main subgraph.
+        subgraph: index of the subgraph that it runs.
+        inputs: (name, tensor index) of what the signature calls its inputs.
+        outputs: (name, tensor index) of what the signature calls its outputs.
+    """
 
     def __init__(
         self,
@@ -62,18 +76,20 @@ class _Entry:
         self.outputs = outputs
 
 
-def _entries(file: wire.File) -> list[_Entry]:
-    entries = [_Entry(s.key, s.subgraph, s.inputs, s.outputs) for s in file.signatures]
+def entry_points(file: wire.File) -> list[EntryPoint]:
+    """The entry points of a file, in the order in which ``read`` gives them."""
+    entries = [EntryPoint(s.key, s.subgraph, s.inputs, s.outputs) for s in file.signatures]
     if not any(entry.subgraph == 0 for entry in entries):
-        entries.insert(0, _Entry("", 0, (), ()))
+        entries.insert(0, EntryPoint("", 0, (), ()))
     return entries
 
 
 def _import_entry(
     file: wire.File,
-    entry: _Entry,
+    entry: EntryPoint,
     input_shapes: Mapping[str, Shape],
     unsupported: list[UnsupportedItem],
+    shared: FileVariables,
 ) -> Signature:
     subgraph = file.subgraphs[entry.subgraph]
     by_index = {index: name for name, index in entry.inputs}
@@ -83,8 +99,9 @@ def _import_entry(
         for label in (tensor.name, by_index.get(index)):
             if label in input_shapes:
                 shapes[tensor.name] = input_shapes[label]
-    scope = SubgraphImport(file, entry.subgraph, shapes=shapes)
+    scope = SubgraphImport(file, entry.subgraph, shapes=shapes, shared=shared)
     graph = scope.run()
+    scope.variables.close(graph)
     unsupported += scope.unsupported
     out_index = {index: name for name, index in entry.outputs}
     return Signature(
@@ -92,5 +109,5 @@ def _import_entry(
         graph,
         input_names=tuple(by_index.get(i, subgraph.tensors[i].name) for i in subgraph.inputs),
         output_names=tuple(out_index.get(i, subgraph.tensors[i].name) for i in subgraph.outputs),
-        states=tuple(scope.states),
+        states=tuple(scope.variables.states()),
     )

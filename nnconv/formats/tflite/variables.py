@@ -1,8 +1,8 @@
 """The variables of a file: variable tensors, and resources reached through handles.
 
-The IR has no variables: each becomes a state, a graph input that carries its value in and a graph output
-that carries the next one out. A body that uses a variable gets it through an input and an output of its
-own, which its node passes on.
+The IR has no variables: each becomes a state, a graph input that carries its value in and a graph
+output that carries the next one out. A body that uses a variable gets it through an input and an
+output of its own, which its node passes on.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Key: TypeAlias = tuple[str | int, ...]
 """Tells variables apart: ("resource", container, name) or ("tensor", subgraph, index)."""
 
 MOST_BODIES = 10_000
-"""How many subgraphs an import may go into. Each call site counts, so that a few subgraphs that call
-each other twice each can't ask for more work than any real file does."""
+"""How many subgraphs an import may go into, each call counted: a few subgraphs that call each other
+twice could else ask for more work than any real file does."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class FileVariables:
 
     Attributes:
         known: the variables met so far.
-        initial: types and values given to resources by the subgraphs that CALL_ONCE runs; None until
-            asked for.
-        widened: whether an extent had to be opened since this was last reset; what was imported before
-            must then be imported again.
+        initial: types and values that resources get from the subgraphs that CALL_ONCE runs; None
+            until asked for.
+        widened: whether an extent had to be opened since this was last reset; what was imported
+            before must then be imported again.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,9 @@ class Variables:
         for key in keys:
             if key not in self.inputs:
                 variable = self.file.known[key]
-                value = Value(variable.name, variable.kind, origin=Origin("tflite", "", -1, self._label))
+                value = Value(
+                    variable.name, variable.kind, origin=Origin("tflite", "", -1, self._label)
+                )
                 self.inputs[key] = value
                 self.current.setdefault(key, value)
 

@@ -1,4 +1,4 @@
-"""Control flow. Bodies read outer values by name; only what changes from turn to turn is carried."""
+"""Control flow. Bodies read outer values by name; a loop carries only what changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def export_if(node: Node, t: Target) -> None:
         "If", [flag], len(node.outputs), then_branch=branches[0], else_branch=branches[1]
     )
     for value, name, resigned in zip(node.outputs, results, inside, strict=True):
-        _give(t, value, name, resigned)
+        _give(t, value, name, inside=resigned)
 
 
 class _Slot:
@@ -58,7 +58,7 @@ class _Slot:
 
 
 def export_while(node: Node, t: Target) -> None:
-    """While: the condition stands before the Loop and, for the next turn, at the end of its body."""
+    """While: the condition stands before the Loop and, for the next turn, at its body's end."""
     condition, turn = node.bodies
     first = [v for v in node.inputs if v is not None]
     rows = zip(node.outputs, first, condition.inputs, turn.inputs, turn.outputs, strict=True)
@@ -79,8 +79,8 @@ def export_while(node: Node, t: Target) -> None:
             _capture(inner, slot.before, t, slot.first, turn)
             continue
         name = t.names.unique(slot.before.name)
-        inputs.append(_info(t, name, slot.before, resigned=slot.inside))
-        _give(inner, slot.before, name, slot.inside)
+        inputs.append(_info(name, slot.before, resigned=slot.inside))
+        _give(inner, slot.before, name, inside=slot.inside)
     _run(inner, turn, node)
     for slot in slots:
         if slot.kept:
@@ -90,10 +90,10 @@ def export_while(node: Node, t: Target) -> None:
     again = _ask(inner, condition, node)
     outputs = [(slot.after, slot.inside) for slot in carried]
     body = _finished(inner, "turn", inputs, outputs, go_on=again)
-    given = [_name(t, slot.first, slot.inside) for slot in carried]
+    given = [_name(t, slot.first, inside=slot.inside) for slot in carried]
     results = t.nodes_of("Loop", ["", start, *given], len(carried), body=body) if carried else []
     for slot, name in zip(carried, results, strict=True):
-        _give(t, slot.result, name, slot.inside)
+        _give(t, slot.result, name, inside=slot.inside)
     for slot in slots:
         if slot.kept:
             _transfer(t, slot.result, t, slot.first)
@@ -107,11 +107,11 @@ def _all_resigned(t: Target, values: Sequence[Value]) -> bool:
     return all(t.is_resigned(value) for value in values)
 
 
-def _name(t: Target, value: Value, inside: bool) -> str:
+def _name(t: Target, value: Value, *, inside: bool) -> str:
     return t.codes(value) if inside else t.stored(value)
 
 
-def _give(t: Target, value: Value, name: str, inside: bool) -> None:
+def _give(t: Target, value: Value, name: str, *, inside: bool) -> None:
     if inside:
         t.set_codes(value, name)
     else:
@@ -119,9 +119,9 @@ def _give(t: Target, value: Value, name: str, inside: bool) -> None:
 
 
 def _transfer(inner: Target, value: Value, t: Target, outer: Value) -> None:
-    """Let ``value`` be what ``outer`` is in ``t``, in the form that both have inside where they agree."""
+    """Let ``value`` be what ``outer`` is in ``t``, in the inner form where both have it."""
     inside = inner.is_resigned(value) and t.is_resigned(outer)
-    _give(inner, value, _name(t, outer, inside), inside)
+    _give(inner, value, _name(t, outer, inside=inside), inside=inside)
 
 
 def _capture(inner: Target, value: Value, t: Target, outer: Value, body: Graph) -> None:
@@ -154,7 +154,7 @@ def _scalar(t: Target, condition: Value) -> str:
     return name if condition.shape == () else t.reshape(name, ())
 
 
-def _info(t: Target, name: str, value: Value, *, resigned: bool) -> wire.ValueInfo:
+def _info(name: str, value: Value, *, resigned: bool) -> wire.ValueInfo:
     """The declaration of a body's input or output; extents that aren't numbers are left open."""
     dtype = DType.UINT8 if resigned else value.dtype
     dims = value.shape and tuple(d if isinstance(d, int) else None for d in value.shape)
@@ -171,22 +171,18 @@ def _finished(
 ) -> wire.Graph:
     """The ONNX graph of a body; each output is made inside it, and made once."""
     wanted = [] if go_on is None else [go_on]
-    wanted += [_name(inner, value, inside) for value, inside in outputs]
+    wanted += [_name(inner, value, inside=inside) for value, inside in outputs]
     made = {result for node in inner.nodes for result in node.outputs}
     infos: list[wire.ValueInfo] = []
     for index, source in enumerate(wanted):
-        if source in made:
-            made.remove(source)
-        else:
-            source = inner.node("Identity", [source])
+        result = source if source in made else inner.node("Identity", [source])
+        made.discard(source)
         if go_on is not None and not index:
-            infos.append(wire.ValueInfo(source, wire.DataType.BOOL, ()))
+            infos.append(wire.ValueInfo(result, wire.DataType.BOOL, ()))
         else:
             value, inside = outputs[index - (go_on is not None)]
-            infos.append(_info(inner, source, value, resigned=inside))
-    return wire.Graph(
-        inner.names.unique(name), inner.nodes, inputs, infos, inner.initializers
-    )
+            infos.append(_info(result, value, resigned=inside))
+    return wire.Graph(inner.names.unique(name), inner.nodes, inputs, infos, inner.initializers)
 
 
 EXPORTERS: dict[type[Op], Exporter] = {If: export_if, While: export_while}
