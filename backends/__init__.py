@@ -1,1 +1,63 @@
-"""Executors: what runs a model, each behind the same small protocol."""
+"""Executors: what runs a model, each behind the same small protocol.
+
+A device is called ``<backend>:<where>``; each backend is a module that is loaded when one of its
+devices is asked for, and its runtime when a model is compiled for it.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from nnconv.backends.base import Device, Executable, TensorInfo
+
+from nnconv import errors
+
+if TYPE_CHECKING:
+    from nnconv.ir import Model
+
+__all__ = ["Device", "Executable", "TensorInfo", "compile", "devices"]
+
+_HOMES = {
+    "onnxruntime:cpu": "nnconv.backends.onnxruntime",
+    "onnxruntime:cuda": "nnconv.backends.onnxruntime",
+    "onnxruntime:dml": "nnconv.backends.onnxruntime",
+    "litert:cpu": "nnconv.backends.litert",
+    "reference": "nnconv.backends.reference.executable",
+}
+"""The module behind each device; it has ``find(device)`` and ``make(source, device, options)``."""
+
+
+def devices() -> list[Device]:
+    """Every device that nnconv knows, whether or not it can be used here."""
+    return [import_module(home).find(name) for name, home in _HOMES.items()]
+
+
+def compile(  # noqa: A001 - it is what it does
+    model: Model | str | os.PathLike[str], device: str = "onnxruntime:cpu", **options: Any
+) -> Executable:
+    """Make a model ready to run on a device.
+
+    A file in the device's own format (.onnx for onnxruntime, .tflite for LiteRT) runs as it is; any
+    other, and a model in memory, is converted in memory. A model is not changed by it.
+
+    Args:
+        model: a model, or the path of a file.
+        device: one of ``devices()``, by name.
+        options: ``signature``, the key of the entry point (default: the first), and
+            ``input_shapes``, shapes by input name, both for files other than .onnx; ``threads``
+            (0, the default: the runtime's choice) for onnxruntime and LiteRT; ``resolver`` for
+            LiteRT: ``xnn`` (XNNPACK, the default), ``opt`` or ``ref`` kernels.
+
+    Raises:
+        BackendError: the runtime isn't installed, or refuses the model.
+        InvalidModelError: the file is broken.
+        UnsupportedError: the model can't be brought into the device's format.
+        UsageError: there is no such device or option.
+    """
+    home = _HOMES.get(device)
+    if home is None:
+        raise errors.UsageError(f"there is no device {device!r}; devices are {', '.join(_HOMES)}")
+    made: Executable = import_module(home).make(model, device, options)
+    return made

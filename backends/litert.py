@@ -1,0 +1,242 @@
+"""Runs .tflite files on LiteRT's interpreter (or on TFLite's, where only that is installed)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from nnconv.backends.base import (
+    Device,
+    Executable,
+    TensorInfo,
+    aliases,
+    check_options,
+    check_threads,
+    one_line,
+    refusal,
+)
+
+from nnconv.errors import BackendError, Reason, UnsupportedError, UnsupportedItem, UsageError
+from nnconv.formats import detect
+from nnconv.formats.tflite import wire
+from nnconv.formats.tflite.reader import EntryPoint, entry_points
+from nnconv.formats.tflite.types import dtype_of, quant_of, shape_of
+from nnconv.ir.graph import Model, unique_names
+from nnconv.ir.types import Shape
+
+RESOLVERS = {
+    "xnn": "BUILTIN",
+    "opt": "BUILTIN_WITHOUT_DEFAULT_DELEGATES",
+    "ref": "BUILTIN_REF",
+}
+"""Kernel sets, by LiteRT's name: with XNNPACK, the optimized ones alone, the reference ones."""
+
+_DISTRIBUTIONS = {"ai_edge_litert": "ai-edge-litert", "tflite_runtime": "tflite-runtime"}
+_INSTALL = "pip install nnconv[litert], or tflite-runtime (with numpy below 2)"
+
+_stderr_lock = threading.Lock()
+
+
+def find(device: str) -> Device:
+    """What there is of LiteRT."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    for package, distribution in _DISTRIBUTIONS.items():
+        if find_spec(package) is not None:
+            try:
+                text = f"{distribution} {version(distribution)}"
+            except PackageNotFoundError:
+                text = distribution
+            return Device(device, "cpu", available=True, version=text)
+    return Device(device, "cpu", available=False, why_not=f"LiteRT isn't installed; {_INSTALL}")
+
+
+def _runtime() -> Any:
+    """The module that has the interpreter."""
+    try:
+        from ai_edge_litert import interpreter
+    except ImportError as litert:
+        try:
+            from tflite_runtime import interpreter
+        except ImportError as tflite:
+            absent = isinstance(tflite, ModuleNotFoundError) and tflite.name == "tflite_runtime"
+            cause = litert if absent else tflite
+            raise BackendError(
+                f"LiteRT can't be loaded: {one_line(cause)}", hint=_INSTALL
+            ) from cause
+    return interpreter
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Send what the runtime's C++ code prints on stderr nowhere; its errors are exceptions too."""
+    with _stderr_lock:
+        try:
+            saved = os.dup(2)
+        except OSError:  # there is no stderr
+            yield
+            return
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        try:
+            yield
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            os.close(nowhere)
+
+
+def make(
+    source: Model | str | os.PathLike[str], device: str, options: Mapping[str, Any]
+) -> Executable:
+    """Make a .tflite file ready for LiteRT; ``nnconv.compile`` says more."""
+    check_options(options, LiteRtExecutable.OPTIONS, device)
+    if isinstance(source, Model):
+        raise _needs_file("a model in memory", source.source)
+    found = detect(source)
+    if found != "tflite":
+        raise _needs_file(f"{os.fspath(source)} ({found})", os.fspath(source))
+    return LiteRtExecutable(source, device, **options)
+
+
+def _needs_file(what: str, path: str) -> UnsupportedError:
+    item = UnsupportedItem(
+        op="model",
+        where=what,
+        why="LiteRT runs .tflite files, and those can't be written yet",
+        reason=Reason.NOT_IMPLEMENTED,
+        hint="Give the path of a .tflite file, or use another device.",
+    )
+    return UnsupportedError([item], path=path)
+
+
+class LiteRtExecutable(Executable):
+    """An interpreter. It keeps states itself."""
+
+    OPTIONS = frozenset({"input_shapes", "resolver", "signature", "threads"})
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str],
+        device: str,
+        *,
+        input_shapes: Mapping[str, Shape] | None = None,
+        resolver: str = "xnn",
+        signature: str | None = None,
+        threads: int = 0,
+    ) -> None:
+        """Load the file ``source``."""
+        super().__init__(device)
+        if resolver not in RESOLVERS:
+            raise UsageError(f"resolver {resolver!r}; allowed are {', '.join(RESOLVERS)}")
+        self._path = os.fspath(source)
+        self._threads = check_threads(threads)
+        self._resolver = resolver
+        file = wire.read(source)
+        self._entry = _choose(file, signature)
+        self._describe(file, dict(input_shapes or {}))
+        self._runtime = _runtime()
+        self._load()
+
+    def _describe(self, file: wire.File, shapes: dict[str, Shape]) -> None:
+        subgraph = file.subgraphs[self._entry.subgraph]
+        self.inputs = _infos(file, subgraph, subgraph.inputs)
+        self.outputs = _infos(file, subgraph, subgraph.outputs)
+        called = dict(zip(subgraph.inputs, (info.name for info in self.inputs), strict=True))
+        pairs = [(name, called[index]) for name, index in self._entry.inputs if index in called]
+        self._aliases = aliases(pairs, self.inputs)
+        self._signature_inputs = {name: other for other, name in pairs}
+        made = dict(zip(subgraph.outputs, (info.name for info in self.outputs), strict=True))
+        self._signature_outputs = {
+            name: made[index] for name, index in self._entry.outputs if index in made
+        }
+        given = {self._aliases.get(name, name): tuple(shapes[name] or ()) for name in shapes}
+        if wrong := sorted(given.keys() - {info.name for info in self.inputs}):
+            raise UsageError(f"input_shapes: there is no input {', '.join(map(repr, wrong))}")
+        if given:
+            self.inputs = tuple(i._replace(shape=given.get(i.name, i.shape)) for i in self.inputs)
+            # Results follow their inputs' shapes in ways that only the interpreter knows.
+            self.outputs = tuple(info._replace(shape=None) for info in self.outputs)
+
+    def _load(self) -> None:
+        kind = getattr(self._runtime.OpResolverType, RESOLVERS[self._resolver])
+        try:
+            with _quiet():
+                self._interpreter = self._runtime.Interpreter(
+                    model_path=self._path,
+                    num_threads=self._threads or None,
+                    experimental_op_resolver_type=kind,
+                )
+                self._runner = None
+                if self._entry.subgraph:
+                    self._runner = self._interpreter.get_signature_runner(self._entry.key)
+        except (RuntimeError, ValueError) as error:
+            raise refusal(self.device, "can't load the model", error) from error
+        self._shapes: list[tuple[int, ...]] | None = None
+
+    def _execute(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        try:
+            if self._runner is not None:
+                return self._run_signature(feeds)
+            return self._run_main([feeds[info.name] for info in self.inputs])
+        except (RuntimeError, ValueError) as error:
+            raise refusal(self.device, "failed while running", error) from error
+
+    def _run_signature(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        assert self._runner is not None
+        with _quiet():  # the first call prepares the subgraph
+            found = self._runner(**{self._signature_inputs[n]: a for n, a in feeds.items()})
+        return {name: found[key] for key, name in self._signature_outputs.items()}
+
+    def _run_main(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        interpreter = self._interpreter
+        details = interpreter.get_input_details()
+        shapes = [array.shape for array in arrays]
+        if shapes != self._shapes:
+            with _quiet():
+                for detail, shape in zip(details, shapes, strict=True):
+                    if tuple(detail["shape"]) != shape:
+                        interpreter.resize_tensor_input(detail["index"], shape)
+                interpreter.allocate_tensors()
+            self._shapes = shapes
+        for detail, array in zip(details, arrays, strict=True):
+            interpreter.set_tensor(detail["index"], array)
+        interpreter.invoke()
+        outputs = interpreter.get_output_details()
+        return {
+            info.name: interpreter.get_tensor(detail["index"])
+            for info, detail in zip(self.outputs, outputs, strict=True)
+        }
+
+    def _reset(self) -> None:
+        # The interpreter resets variable tensors, but not resource variables: a new one has both.
+        self._load()
+
+    def _close(self) -> None:
+        self._runner = None
+        self._interpreter = None
+
+
+def _choose(file: wire.File, key: str | None) -> EntryPoint:
+    entries = entry_points(file)
+    for entry in entries:
+        if key is None or entry.key == key:
+            return entry
+    known = ", ".join(repr(entry.key) for entry in entries)
+    raise UsageError(f"no signature {key!r}; the model has {known}")
+
+
+def _infos(
+    file: wire.File, subgraph: wire.Subgraph, indices: Sequence[int]
+) -> tuple[TensorInfo, ...]:
+    tensors = [subgraph.tensors[index] for index in indices]
+    names = unique_names(tensor.name for tensor in tensors)
+    return tuple(
+        TensorInfo(name, dtype_of(tensor), shape_of(tensor), quant_of(file, subgraph, tensor))
+        for name, tensor in zip(names, tensors, strict=True)
+    )

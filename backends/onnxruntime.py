@@ -1,0 +1,263 @@
+"""Runs models on ONNX Runtime: ONNX files as they are, everything else by way of ONNX in memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from nnconv.backends.base import (
+    Device,
+    Executable,
+    StateInfo,
+    TensorInfo,
+    aliases,
+    check_options,
+    check_threads,
+    one_line,
+    refusal,
+    refuse_shapes,
+)
+
+from nnconv.errors import BackendError, InvalidModelError, UsageError
+from nnconv.formats import detect, read_model
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Model
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import Shape
+from nnconv.lowering import Lowered, choose_signature, one_entry, to_onnx
+
+PROVIDERS = {
+    "onnxruntime:cpu": "CPUExecutionProvider",
+    "onnxruntime:cuda": "CUDAExecutionProvider",
+    "onnxruntime:dml": "DmlExecutionProvider",
+}
+_DISTRIBUTIONS = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-openvino")
+_INSTALL = {
+    "onnxruntime:cpu": "pip install nnconv[onnxruntime]",
+    "onnxruntime:cuda": "pip install onnxruntime-gpu",
+    "onnxruntime:dml": "pip install onnxruntime-directml (Windows)",
+}
+_DTYPES = {
+    "tensor(float)": DType.FLOAT32,
+    "tensor(double)": DType.FLOAT64,
+    **{f"tensor({dtype.value})": dtype for dtype in DType},
+}
+
+_FATAL_ONLY = 4
+"""The log level: what goes wrong is raised too, so the log has nothing to add."""
+
+
+def find(device: str) -> Device:
+    """What there is of a device of ONNX Runtime."""
+    kind = "cpu" if device == "onnxruntime:cpu" else "gpu"
+    if find_spec("onnxruntime") is None:
+        missing = f"onnxruntime isn't installed; {_INSTALL[device]}"
+        return Device(device, kind, available=False, why_not=missing)
+    try:
+        providers = _runtime().get_available_providers()
+    except BackendError as error:
+        return Device(device, kind, available=False, version=_version(), why_not=error.message)
+    if PROVIDERS[device] not in providers:
+        missing = f"this onnxruntime lacks {PROVIDERS[device]}; {_INSTALL[device]}"
+        return Device(device, kind, available=False, version=_version(), why_not=missing)
+    return Device(device, kind, available=True, version=_version())
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    for name in _DISTRIBUTIONS:
+        try:
+            return f"{name} {version(name)}"
+        except PackageNotFoundError:
+            continue
+    return "onnxruntime"
+
+
+def _runtime() -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise BackendError(
+            f"onnxruntime can't be loaded: {one_line(error)}", hint=_INSTALL["onnxruntime:cpu"]
+        ) from error
+    return onnxruntime
+
+
+def make(
+    source: Model | str | os.PathLike[str], device: str, options: Mapping[str, Any]
+) -> Executable:
+    """Make a model ready for one of ONNX Runtime's devices; ``nnconv.compile`` says more."""
+    check_options(options, OnnxRuntimeExecutable.OPTIONS, device)
+    return OnnxRuntimeExecutable(source, device, **options)
+
+
+class OnnxRuntimeExecutable(Executable):
+    """An inference session."""
+
+    OPTIONS = frozenset({"input_shapes", "signature", "threads"})
+
+    def __init__(
+        self,
+        source: Model | str | os.PathLike[str],
+        device: str,
+        *,
+        input_shapes: Mapping[str, Shape] | None = None,
+        signature: str | None = None,
+        threads: int = 0,
+    ) -> None:
+        """Load ``source``, converted where it isn't an ONNX file."""
+        super().__init__(device)
+        self._runtime = _runtime()
+        self._errors = _error_classes(self._runtime)
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        provider = PROVIDERS[device]
+        if provider not in self._runtime.get_available_providers():
+            raise BackendError(
+                f"this onnxruntime has no {provider} for {device}", hint=_INSTALL[device]
+            )
+        content = self._content(source, signature, input_shapes)
+        self._session = self._open(content, provider, check_threads(threads))
+        self._read_interface()
+
+    def _content(
+        self,
+        source: Model | str | os.PathLike[str],
+        signature: str | None,
+        input_shapes: Mapping[str, Shape] | None,
+    ) -> bytes | str:
+        """What the session is made of: a path or the bytes of a model."""
+        if isinstance(source, Model):
+            refuse_shapes(input_shapes)
+            return self._converted(source, signature)
+        if detect(source) != "onnx":
+            return self._converted(read_model(source, input_shapes=input_shapes), signature)
+        if signature is not None or input_shapes:
+            what = "signature" if signature is not None else "input_shapes"
+            raise UsageError(f"{os.fspath(source)} runs as it is: {what} must be left out")
+        return os.fspath(source)
+
+    def _converted(self, model: Model, signature: str | None) -> bytes | str:
+        from nnconv.formats.onnx.protobuf import MAX_BYTES, encode, part_chunks, write
+
+        entry = choose_signature(model, signature)
+        lowered: Lowered = to_onnx(one_entry(model, entry))
+        parts, size = encode(lowered.model)
+        if size <= MAX_BYTES:
+            return b"".join(part_chunks(parts))
+        # A message this large can't be: its weights must lie in a file, which the session maps.
+        self._folder = tempfile.TemporaryDirectory(prefix="nnconv-")
+        path = Path(self._folder.name) / "model.onnx"
+        write(lowered.model, path)
+        return str(path)
+
+    def _open(self, content: bytes | str, provider: str, threads: int) -> Any:
+        options = self._runtime.SessionOptions()
+        options.log_severity_level = _FATAL_ONLY
+        options.intra_op_num_threads = threads
+        if not has_exact_byte_sums():
+            options.add_session_config_entry("session.x64quantprecision", "1")
+        providers = list(dict.fromkeys((provider, "CPUExecutionProvider")))
+        try:
+            session = self._runtime.InferenceSession(content, options, providers=providers)
+        except self._errors as error:
+            if type(error).__name__ in ("InvalidProtobuf", "NoSuchFile"):
+                path = content if isinstance(content, str) else ""
+                raise InvalidModelError(one_line(error), path=path) from error
+            raise refusal(self.device, "can't load the model", error) from error
+        if session.get_providers()[0] != provider:
+            raise BackendError(f"onnxruntime couldn't start {provider} and would use the CPU")
+        return session
+
+    def _read_interface(self) -> None:
+        notes = self._session.get_modelmeta().custom_metadata_map
+        quants = _note(notes, "nnconv.quantization", {})
+        inputs = {i.name: self._info(i, quants) for i in self._session.get_inputs()}
+        outputs = {o.name: self._info(o, quants) for o in self._session.get_outputs()}
+        self._results = list(outputs)
+        self.states = tuple(
+            StateInfo(inputs[s["input"]], s["output"], _initial(inputs[s["input"]], s["initial"]))
+            for s in _note(notes, "nnconv.states", [])
+            if s["input"] in inputs and s["output"] in outputs
+        )
+        read = {state.input.name for state in self.states}
+        written = {state.output for state in self.states}
+        self.inputs = tuple(info for name, info in inputs.items() if name not in read)
+        self.outputs = tuple(info for name, info in outputs.items() if name not in written)
+        names = _note(notes, "nnconv.signature", {}).get("inputs", {})
+        self._aliases = aliases(list(names.items()), self.inputs)
+
+    def _info(self, argument: Any, quants: Mapping[str, Any]) -> TensorInfo:
+        dtype = _DTYPES.get(argument.type)
+        if dtype is None:
+            raise BackendError(
+                f"`{argument.name}` is a {argument.type}; only tensors of known types can be run"
+            )
+        shape = tuple(d if isinstance(d, int | str) else None for d in argument.shape or ())
+        return TensorInfo(argument.name, dtype, shape, _quant(quants.get(argument.name)))
+
+    def _execute(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        try:
+            results = self._session.run(self._results, dict(feeds))
+        except self._errors as error:
+            raise refusal(self.device, "failed while running", error) from error
+        return dict(zip(self._results, results, strict=True))
+
+    def _close(self) -> None:
+        self._session = None
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _error_classes(runtime: Any) -> tuple[type[Exception], ...]:
+    """What ONNX Runtime raises: its own classes share no base but Exception."""
+    own = vars(runtime.capi.onnxruntime_pybind11_state).values()
+    classes = [c for c in own if isinstance(c, type) and issubclass(c, Exception)]
+    return (*classes, RuntimeError, ValueError, TypeError)
+
+
+def _note(notes: Mapping[str, str], key: str, default: Any) -> Any:
+    """One of nnconv's entries of a file's metadata; the default where it is absent or not ours."""
+    try:
+        found = json.loads(notes[key]) if key in notes else default
+    except json.JSONDecodeError:
+        return default
+    return found if isinstance(found, type(default)) else default
+
+
+def _quant(stated: Any) -> Quant | None:
+    if not stated or len(stated["scale"]) != 1:
+        return None
+    return Quant.per_tensor(stated["scale"][0], stated["zero_point"][0])
+
+
+def _initial(info: TensorInfo, stated: Any) -> np.ndarray:
+    shape = tuple(d if isinstance(d, int) else 1 for d in info.shape or ())
+    return np.broadcast_to(np.asarray(stated, info.dtype.numpy), shape)
+
+
+def has_exact_byte_sums(flags: str | None = None) -> bool:
+    """Whether this CPU adds products of uint8 and int8 exactly.
+
+    On x64 without VNNI, onnxruntime's kernels use an instruction that saturates at 16 bits. There a
+    slower form is asked for (``session.x64quantprecision``), as it is where the CPU can't be told.
+
+    Args:
+        flags: the CPU's features as Linux lists them; looked up when None.
+    """
+    if flags is None:
+        import platform
+
+        if platform.machine().lower() not in ("x86_64", "amd64"):
+            return True
+        try:
+            flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return False
+    return bool({"avx512_vnni", "avx_vnni"} & set(flags.split()))

@@ -1,0 +1,1 @@
+"""Running two models on the same inputs and comparing what they give."""

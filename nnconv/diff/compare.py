@@ -1,0 +1,151 @@
+"""How far two arrays are apart, and how far they may be: by what their numbers are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import QuantRule
+
+FLOAT_TOLERANCE = 1e-4
+"""Sums in another order differ by some 1e-6 of the largest value a layer; deep nets add that up."""
+
+HALF_TOLERANCE = 5e-3
+"""float16 has 11 bits: each result is rounded at 5e-4, and a few of them meet in each output."""
+
+DYNAMIC_TOLERANCE = 3e-2
+"""Activations rounded to 8 bits, as LiteRT does for int8 weights, are off by up to 1/254 of
+the largest.
+
+The error of a layer's sums is half the step times the sum of the weights' sizes at worst; on
+measured nets it is at most 3 % of the largest output.
+"""
+
+
+class Tolerance(NamedTuple):
+    """How far results may be apart.
+
+    Attributes:
+        kind: ``steps`` (of integers), ``relative`` (to the largest expected value), ``absolute`` or
+            ``exact``.
+        bound: that many steps, that share, or that difference.
+        why: the reason, for people.
+    """
+
+    kind: str
+    bound: float
+    why: str
+
+
+class Distance(NamedTuple):
+    """How far two arrays are apart.
+
+    Attributes:
+        max_abs: the largest difference; inf where one alone is nan or infinite.
+        largest: the largest finite expected value, in size.
+        wrong_form: how dtype or shape differ; empty when they agree.
+    """
+
+    max_abs: float = 0.0
+    largest: float = 0.0
+    wrong_form: str = ""
+
+    @property
+    def relative(self) -> float:
+        """``max_abs`` as a share of ``largest`` (of 1 where that is 0)."""
+        return self.max_abs / (self.largest or 1.0)
+
+
+def distance(actual: np.ndarray, expected: np.ndarray) -> Distance:
+    """Measure; nan equals nan, and an infinity the infinity of its sign."""
+    if actual.dtype != expected.dtype or actual.shape != expected.shape:
+        form = f"{actual.dtype}{list(actual.shape)}"
+        return Distance(np.inf, 0.0, f"{form}, expected {expected.dtype}{list(expected.shape)}")
+    if expected.dtype.kind not in "biufc":
+        same = bool((actual == expected).all())
+        return Distance(0.0 if same else np.inf)
+    if not expected.size:
+        return Distance()
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    seen, wanted = actual.astype(wide), expected.astype(wide)
+    finite = np.isfinite(wanted)
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = np.abs(seen - wanted)
+    equal = (seen == wanted) | (np.isnan(seen) & np.isnan(wanted))
+    gap = np.where(finite & np.isfinite(seen), gap, np.where(equal, 0.0, np.inf))
+    largest = np.abs(wanted[finite]).max(initial=0.0)
+    return Distance(float(gap.max()), float(largest))
+
+
+def tolerance_of(value: Value, graph: Graph) -> Tolerance:
+    """The tolerance that an output's type, and what leads to it, call for."""
+    if value.quant is not None and value.dtype.is_integer:
+        return Tolerance("steps", 1, "quantized: runtimes round halves differently")
+    if not value.dtype.is_float and value.dtype not in (DType.COMPLEX64, DType.COMPLEX128):
+        return Tolerance("exact", 0, f"{value.dtype}: no rounding is involved")
+    nodes = _nodes_behind(value, graph)
+    if any(_is_dynamic(node) for node in nodes):
+        why = "int8 weights with float activations: LiteRT rounds the activations to 8 bits itself"
+        return Tolerance("relative", DYNAMIC_TOLERANCE, why)
+    largest_step = _largest_step(nodes)
+    if value.dtype in (DType.FLOAT16, DType.BFLOAT16):
+        return Tolerance("relative", HALF_TOLERANCE, f"{value.dtype}: 11 bits or fewer")
+    if largest_step:
+        why = "float behind quantized values: one step of those"
+        return Tolerance("absolute", largest_step, why)
+    return Tolerance("relative", FLOAT_TOLERANCE, "float: sums are taken in another order")
+
+
+def _nodes_behind(value: Value, graph: Graph) -> list[Node]:
+    """The nodes that an output depends on."""
+    wanted = {value}
+    found = []
+    for node in graph.nodes_reversed:
+        if any(v in wanted for v in node.outputs):
+            found.append(node)
+            wanted.update(v for v in node.inputs if v is not None)
+    return found
+
+
+def _is_dynamic(node: Node) -> bool:
+    """Whether an op has float data and quantized constant weights."""
+    if node.op.quant_rule is not QuantRule.REAL or len(node.inputs) < 2 or not node.outputs:
+        return False
+    x = node.inputs[0]
+    weights = (v for v in node.inputs[1:] if v is not None and v.is_const)
+    return (
+        x is not None
+        and x.dtype.is_float
+        and node.outputs[0].dtype.is_float
+        and any(v.quant is not None and v.dtype.is_integer for v in weights)
+    )
+
+
+def _largest_step(nodes: list[Node]) -> float:
+    """The largest step of the quantized activations that are turned into floats on the way."""
+    steps = [
+        max(v.quant.scale)
+        for node in nodes
+        if node.outputs and node.outputs[0].dtype.is_float
+        for v in node.inputs
+        if v is not None and not v.is_const and v.dtype.is_integer and v.quant is not None
+    ]
+    return max(steps, default=0.0)
+
+
+def judge(found: Distance, tolerance: Tolerance, spread: float) -> tuple[bool, float]:
+    """Whether a distance is within its tolerance, and the bound in the array's own unit.
+
+    Args:
+        found: the distance.
+        tolerance: what the types allow.
+        spread: how far the source's own runtimes are apart; they set the bound where it is larger.
+    """
+    bound = tolerance.bound
+    if tolerance.kind == "relative":
+        bound *= found.largest or 1.0
+    bound = max(bound, spread)
+    return not found.wrong_form and found.max_abs <= bound, bound

@@ -1,0 +1,355 @@
+"""Checks a conversion: source and result run on their own runtimes, on the same random inputs.
+
+Each runtime works in a process of its own (``nnconv.diff.worker``). The source runs twice, with and
+without LiteRT's XNNPACK kernels: how far these are apart bounds what can be asked of the result.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from nnconv.diff.compare import Distance, Tolerance, distance, judge, tolerance_of
+from nnconv.diff.inputs import WIDE_INTEGERS_BELOW, index_bounds, random_array
+from nnconv.diff.worker import Job, Outcome
+from nnconv.errors import BackendError
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Model, Value
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import Shape
+
+STATE_STEPS = 3
+"""How many consecutive runs a model with states makes."""
+
+TIMEOUT_SECONDS = 600.0
+
+RESULT_DEVICE = "onnxruntime:cpu"
+SOURCE_DEVICE = "litert:cpu"
+SUBSTITUTE = "reference"
+
+HEADER = ("output", "largest difference", "allowed", "why", "")
+
+
+@dataclass
+class OutputCheck:
+    """How an output of the result compares with the source's.
+
+    Attributes:
+        name: the output.
+        passed: whether it agrees.
+        max_abs: the largest difference over all runs (steps, for quantized outputs).
+        max_rel_to_largest: that as a share of the largest expected value.
+        steps: ``max_abs`` for integers, else None.
+        tolerance: the largest difference allowed, where it came closest to failing.
+        tolerance_kind: ``steps``, ``relative``, ``absolute`` or ``exact``.
+        why: the reason for the tolerance.
+        spread: how far the source's own kernel sets are apart; 0 where only one ran.
+        wrong_form: how dtype or shape differ; empty when they agree.
+    """
+
+    name: str
+    passed: bool
+    max_abs: float
+    max_rel_to_largest: float
+    steps: int | None
+    tolerance: float
+    tolerance_kind: str
+    why: str
+    spread: float
+    wrong_form: str = ""
+
+    def row(self) -> tuple[str, ...]:
+        """The cells that show it in a table."""
+        verdict = "agrees" if self.passed else "DIFFERS"
+        if self.wrong_form:
+            return self.name, self.wrong_form, "", "", verdict
+        unit = {"steps": " steps", "exact": ""}.get(self.tolerance_kind)
+        if unit is None:
+            seen = f"{self.max_abs:.2g} ({self.max_rel_to_largest:.1g} of the largest)"
+            return self.name, seen, f"{self.tolerance:.2g}", self.why, verdict
+        return self.name, f"{self.max_abs:g}{unit}", f"{self.tolerance:g}", self.why, verdict
+
+
+@dataclass
+class Verification:
+    """What comparing source and result gave.
+
+    Attributes:
+        passed: whether all outputs agree.
+        outputs: one entry an output.
+        source_device: what ran the source.
+        result_device: what ran the result.
+        seeds: the seed of each round of inputs.
+        runs: how many runs were compared.
+        notes: what a user should know besides.
+    """
+
+    passed: bool
+    outputs: list[OutputCheck]
+    source_device: str
+    result_device: str
+    seeds: list[int]
+    runs: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """The outcome in one line."""
+        verdict = "verified" if self.passed else "DIFFERS"
+        count = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        seeds = ", ".join(str(seed) for seed in self.seeds)
+        return (
+            f"{verdict}: {self.result_device} on the result against {self.source_device} on the "
+            f"source, {count}, seed {seeds}"
+        )
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table's rows, under ``HEADER``."""
+        return [check.row() for check in self.outputs]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The outcome as plain data."""
+        return asdict(self)
+
+
+class Converted(Protocol):
+    """What a conversion says of itself, as far as checking it goes: ``nnconv.ConversionReport``."""
+
+    source: str
+    target: str
+    signature: str
+    moved_io: list[str]
+    outputs: list[tuple[str, str, list[int | str | None] | None]]
+
+
+class _Input(NamedTuple):
+    """An input with all extents chosen."""
+
+    name: str
+    dtype: DType
+    shape: Shape
+    quant: Quant | None
+
+
+class _Source(NamedTuple):
+    """What the source gave: the results of each kernel set that ran."""
+
+    device: str
+    outcomes: list[Outcome]
+    notes: list[str]
+
+
+def verify_conversion(
+    report: Converted, model: Model, *, seed: int = 0, timeout: float = TIMEOUT_SECONDS
+) -> Verification:
+    """Run a conversion's two files and compare what they give.
+
+    Args:
+        report: names the files.
+        model: the source as it was read, with the converted entry point alone.
+        seed: of the first round of inputs; the others follow it.
+        timeout: seconds that all of it may take.
+
+    Raises:
+        BackendError: a runtime crashed, hung, or can't run its file.
+    """
+    rounds = _rounds(model, seed)
+    deadline = time.monotonic() + timeout
+    with tempfile.TemporaryDirectory(prefix="nnconv-") as name:
+        jobs = _Jobs(Path(name), deadline)
+        try:
+            moved = [_moved(steps, model.inputs, report.moved_io) for steps in rounds]
+            result_job = jobs.start(report.target, RESULT_DEVICE, moved)
+            source = _run_source(jobs, report, model, rounds)
+            result = jobs.wait(result_job)
+        finally:
+            jobs.end()
+    return _compare(report, model, source, result, seed)
+
+
+def _rounds(model: Model, seed: int) -> list[list[list[np.ndarray]]]:
+    """Inputs of each round's steps: a second round has another batch, where that is open."""
+    below = index_bounds(model.graph)
+    extents = [1]
+    if any(value.shape and not isinstance(value.shape[0], int) for value in model.inputs):
+        extents.append(2)
+    steps = STATE_STEPS if model.states else 1
+    rounds = []
+    for number, batch in enumerate(extents):
+        rng = np.random.default_rng(seed + number)
+        filled = [_filled(value, batch) for value in model.inputs]
+        rounds.append(
+            [
+                [
+                    random_array(one, rng, below=below.get(one.name, WIDE_INTEGERS_BELOW))
+                    for one in filled
+                ]
+                for _ in range(steps)
+            ]
+        )
+    return rounds
+
+
+def _filled(value: Value, batch: int) -> _Input:
+    shape = tuple(
+        dim if isinstance(dim, int) else batch if place == 0 else 1
+        for place, dim in enumerate(value.shape or ())
+    )
+    return _Input(value.name, value.dtype, shape, value.quant)
+
+
+def _moved(
+    steps: list[list[np.ndarray]], inputs: Sequence[Value], moved_io: Sequence[str]
+) -> list[list[np.ndarray]]:
+    """The same inputs in the layout that the result has them in."""
+    return [
+        [
+            _channels_first(array) if value.name in moved_io else array
+            for value, array in zip(inputs, arrays, strict=True)
+        ]
+        for arrays in steps
+    ]
+
+
+def _channels_first(array: np.ndarray) -> np.ndarray:
+    return np.moveaxis(array, -1, 1)
+
+
+class _Jobs:
+    """The processes of one verification, which all end with it."""
+
+    def __init__(self, folder: Path, deadline: float) -> None:
+        self._folder = folder
+        self._deadline = deadline
+        self._started: list[Job] = []
+
+    def start(
+        self,
+        model: str,
+        device: str,
+        rounds: Sequence[Sequence[Sequence[np.ndarray]]],
+        **options: Any,
+    ) -> Job:
+        folder = self._folder / str(len(self._started))
+        folder.mkdir()
+        job = Job(folder, model, device, rounds, **options)
+        self._started.append(job)
+        return job
+
+    def wait(self, job: Job) -> Outcome:
+        return job.wait(self._deadline - time.monotonic())
+
+    def end(self) -> None:
+        for job in self._started:
+            job.end()
+
+
+def _run_source(
+    jobs: _Jobs,
+    report: Converted,
+    model: Model,
+    rounds: Sequence[Sequence[Sequence[np.ndarray]]],
+) -> _Source:
+    """Run the source on LiteRT, or, where LiteRT refuses it, on the reference backend."""
+    shapes = {v.name: v.shape for v in model.inputs if v.name and v.shape is not None}
+    options: dict[str, Any] = {"signature": report.signature, "input_shapes": shapes}
+    started = [
+        jobs.start(report.source, SOURCE_DEVICE, rounds, resolver=resolver, threads=1, **options)
+        for resolver in ("xnn", "opt")
+    ]
+    outcomes = [jobs.wait(job) for job in started]
+    ran = [outcome for outcome in outcomes if outcome.results[0] is not None]
+    if ran:
+        failed = [outcome.error for outcome in outcomes if outcome.results[0] is None]
+        return _Source(SOURCE_DEVICE, ran, [f"one kernel set failed: {text}" for text in failed])
+    for outcome in outcomes:
+        if outcome.crashed:
+            raise BackendError(
+                f"{report.source} can't be verified: {outcome.error}",
+                hint=f"The conversion itself is complete: {report.target} is written.",
+            )
+    substitute = jobs.wait(jobs.start(report.source, SUBSTITUTE, rounds, **options))
+    if substitute.results[0] is None:
+        raise BackendError(
+            f"{report.source} can't be verified: {outcomes[0].error}; {substitute.error}",
+            hint=f"The conversion itself is complete: {report.target} is written.",
+        )
+    note = f"LiteRT can't run the source, nnconv's reference did: {outcomes[0].error}"
+    return _Source(SUBSTITUTE, [substitute], [note])
+
+
+def _compare(
+    report: Converted, model: Model, source: _Source, result: Outcome, seed: int
+) -> Verification:
+    notes = list(source.notes)
+    tolerances = [tolerance_of(value, model.graph) for value in model.outputs]
+    checks: list[OutputCheck | None] = [None] * len(model.outputs)
+    seeds, runs = [], 0
+    for number, got in enumerate(result.results):
+        expected = [o.results[number] for o in source.outcomes if o.results[number] is not None]
+        if not expected:
+            error = source.outcomes[0].error
+            notes.append(f"with another batch the source itself fails: {error}")
+            continue
+        if got is None:
+            raise BackendError(f"{report.target} can't be verified: {result.error}")
+        seeds.append(seed + number)
+        for step, arrays in enumerate(got):
+            runs += 1
+            references = [found[step] for found in expected if found is not None]
+            for i, value in enumerate(model.outputs):
+                name = value.name or report.outputs[i][0]
+                array = arrays[i] if i < len(arrays) else np.empty(0)
+                wanted = [r[i] for r in references]
+                if value.name in report.moved_io:
+                    wanted = [_channels_first(w) for w in wanted]
+                seen = _check(name, array, wanted, tolerances[i])
+                checks[i] = _worse(checks[i], seen)
+    found_checks = [check for check in checks if check is not None]
+    passed = all(check.passed for check in found_checks)
+    return Verification(passed, found_checks, source.device, RESULT_DEVICE, seeds, runs, notes)
+
+
+def _check(
+    name: str, array: np.ndarray, wanted: Sequence[np.ndarray], tolerance: Tolerance
+) -> OutputCheck:
+    """Compare an array with what each kernel set of the source gave: it may agree with any."""
+    spread = max((distance(w, wanted[0]).max_abs for w in wanted[1:]), default=0.0)
+    spread = spread if np.isfinite(spread) else 0.0
+    found = min((distance(array, w) for w in wanted), key=lambda d: d.max_abs)
+    passed, bound = judge(found, tolerance, spread)
+    why = tolerance.why
+    if spread and bound == spread:
+        why = "the source's own kernel sets are that far apart"
+    return OutputCheck(
+        name=name,
+        passed=passed,
+        max_abs=found.max_abs,
+        max_rel_to_largest=found.relative,
+        steps=_steps(found, array),
+        tolerance=bound,
+        tolerance_kind=tolerance.kind,
+        why=why,
+        spread=spread,
+        wrong_form=found.wrong_form,
+    )
+
+
+def _steps(found: Distance, array: np.ndarray) -> int | None:
+    whole = array.dtype.kind in "iub" and np.isfinite(found.max_abs)
+    return int(found.max_abs) if whole else None
+
+
+def _worse(a: OutputCheck | None, b: OutputCheck) -> OutputCheck:
+    """The one of two that is nearer to failing."""
+    if a is None or (a.passed and not b.passed):
+        return b
+    if b.passed and not a.passed:
+        return a
+    return b if b.max_abs * (a.tolerance or 1.0) > a.max_abs * (b.tolerance or 1.0) else a

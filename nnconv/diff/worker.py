@@ -1,0 +1,179 @@
+"""Runs a model in a process of its own, where a runtime may crash or hang and harm nobody.
+
+``python -m nnconv.diff.worker FOLDER`` does what ``FOLDER/job.json`` says and leaves
+``FOLDER/outcome.json`` and an array per output and step. Arrays go by position: files may use a
+name twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nnconv.errors import BackendError, InvalidModelError, UnsupportedError
+
+Steps = Sequence[Sequence[np.ndarray]]
+"""The inputs of consecutive runs between which states live on."""
+
+
+class Outcome(NamedTuple):
+    """What became of a job.
+
+    Attributes:
+        results: for each round and step the outputs; None for a round that failed.
+        error: what failed first; empty if nothing did.
+        crashed: whether the process died or had to be ended.
+    """
+
+    results: list[list[list[np.ndarray]] | None]
+    error: str = ""
+    crashed: bool = False
+
+
+class Job:
+    """A model being run on a device in a process of its own.
+
+    The process starts at once; ``wait`` collects what it gave.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        model: str | os.PathLike[str],
+        device: str,
+        rounds: Sequence[Steps],
+        **options: Any,
+    ) -> None:
+        """Start it.
+
+        Args:
+            folder: an existing, empty folder for the two processes to exchange files in.
+            model: the file.
+            device: the device to run it on.
+            rounds: each from fresh states: the inputs of its steps.
+            options: of ``nnconv.compile``.
+        """
+        self._folder = folder
+        self._device = device
+        self._rounds = rounds
+        for r, steps in enumerate(rounds):
+            for s, arrays in enumerate(steps):
+                for i, array in enumerate(arrays):
+                    np.save(folder / f"in-{r}-{s}-{i}.npy", array, allow_pickle=False)
+        job = {
+            "model": os.path.abspath(model),  # noqa: PTH100 - resolve() would follow links
+            "device": device,
+            "options": options,
+            "rounds": [[len(arrays) for arrays in steps] for steps in rounds],
+        }
+        (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+        self._log = (folder / "stderr.txt").open("wb")
+        self._process = subprocess.Popen(  # noqa: S603 - it is this very program
+            [sys.executable, "-P", "-m", "nnconv.diff.worker", str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+        )
+
+    def wait(self, seconds: float) -> Outcome:
+        """Wait for the end, at most so long; a process that takes longer is ended."""
+        nothing: list[list[list[np.ndarray]] | None] = [None] * len(self._rounds)
+        try:
+            code = self._process.wait(max(seconds, 0.0))
+        except subprocess.TimeoutExpired:
+            self.end()
+            return Outcome(
+                nothing, f"{self._device} didn't finish in time and was ended", crashed=True
+            )
+        self._log.close()
+        report = self._folder / "outcome.json"
+        if code or not report.exists():
+            return Outcome(
+                nothing, f"{self._device} {_death(code)}{self._last_words()}", crashed=True
+            )
+        told = json.loads(report.read_text(encoding="utf-8"))
+        results = [self._collect(r, counts) for r, counts in enumerate(told["rounds"])]
+        return Outcome(results, told["error"])
+
+    def end(self) -> None:
+        """End the process, if it still runs."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+
+    def _collect(self, r: int, counts: list[int] | None) -> list[list[np.ndarray]] | None:
+        if counts is None:
+            return None
+        return [
+            [
+                np.load(self._folder / f"out-{r}-{s}-{i}.npy", allow_pickle=False)
+                for i in range(count)
+            ]
+            for s, count in enumerate(counts)
+        ]
+
+    def _last_words(self) -> str:
+        text = (self._folder / "stderr.txt").read_text(encoding="utf-8", errors="replace")
+        lines = [line for line in text.splitlines() if line.strip()]
+        return f": {lines[-1].strip()}" if lines else ""
+
+
+def _death(code: int) -> str:
+    if code >= 0:
+        return f"ended its process with code {code}"
+    import signal
+
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"crashed ({name})"
+
+
+def _load(folder: Path, r: int, s: int, count: int) -> list[np.ndarray]:
+    return [np.load(folder / f"in-{r}-{s}-{i}.npy", allow_pickle=False) for i in range(count)]
+
+
+def work(folder: Path) -> None:
+    """Do the job in ``folder``."""
+    from nnconv.backends import compile as compile_for
+
+    job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
+    refusals = (BackendError, InvalidModelError, UnsupportedError)
+    told: dict[str, Any] = {"rounds": [None] * len(job["rounds"]), "error": ""}
+    try:
+        options = job["options"]
+        if "input_shapes" in options:
+            options["input_shapes"] = {n: tuple(s) for n, s in options["input_shapes"].items()}
+        executable = compile_for(job["model"], job["device"], **options)
+        names = [info.name for info in executable.inputs]
+        for r, steps in enumerate(job["rounds"]):
+            executable.reset()
+            try:
+                counts = []
+                for s, count in enumerate(steps):
+                    if count != len(names):
+                        raise BackendError(f"it takes {len(names)} inputs, {count} were given")
+                    feeds = dict(zip(names, _load(folder, r, s, count), strict=True))
+                    results = list(executable.run(feeds).values())
+                    for i, array in enumerate(results):
+                        np.save(folder / f"out-{r}-{s}-{i}.npy", array, allow_pickle=False)
+                    counts.append(len(results))
+                told["rounds"][r] = counts
+            except refusals as error:
+                told["error"] = told["error"] or error.message
+    except refusals as error:
+        told["error"] = error.message
+    (folder / "outcome.json").write_text(json.dumps(told), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    work(Path(sys.argv[1]))
