@@ -333,12 +333,11 @@ def _lifted(value: Value, perm: Perm, builder: Builder) -> Value:
         return value
     full = reshaped(builder, value, (*[1] * (len(perm) - len(dims)), *dims))
     result = moved_by(builder, full, perm)
-    if result.data is None:
+    extents = static_shape(result.shape)
+    if extents is None or constant_behind(result) is None:
         return result
-    extents = list(result.data.shape)
-    while extents[0] == 1:
-        extents.pop(0)
-    return reshaped(builder, result, extents)
+    lead = next((i for i, d in enumerate(extents) if d != 1), len(extents) - 1)
+    return reshaped(builder, result, extents[lead:])
 
 
 def moved_by(builder: Builder, value: Value, perm: Sequence[int]) -> Value:
@@ -352,7 +351,9 @@ def moved_by(builder: Builder, value: Value, perm: Sequence[int]) -> Value:
             return moved_by(builder, source, tuple(inner[p] for p in perm))
     if tuple(perm) == tuple(range(len(perm))):
         return value
-    if value.data is None and value.shape is not None and _keeps_order(value.type, tuple(perm)):
+    if constant_behind(value) is not None:
+        return transposed(builder, value, perm)
+    if value.shape is not None and _keeps_order(value.type, tuple(perm)):
         dims = [value.shape[p] for p in perm]
         if sum(not isinstance(d, int) for d in dims) <= 1:
             shape = tuple(d if isinstance(d, int) else -1 for d in dims)
