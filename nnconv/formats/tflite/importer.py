@@ -25,7 +25,7 @@ import nnconv.formats.tflite.ops as op_package
 from nnconv.errors import GraphError, Reason, UnsupportedItem
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite._gen.schema import ActivationFunctionType
-from nnconv.formats.tflite.types import QUANTIZED_CODES, dtype_of, quant_of, shape_of
+from nnconv.formats.tflite.types import dtype_of, quant_of, shape_of
 from nnconv.formats.tflite.variables import FileVariables, Key, Variable, Variables
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -511,7 +511,8 @@ class SubgraphImport:
             shape = static_shape(kind.shape)
             if shape is None:
                 raise tensor.fail("a variable of unknown shape")
-            fill = kind.quant.zero_point[0] if kind.quant and kind.dtype in QUANTIZED_CODES else 0
+            # LiteRT starts int8 variables at their zero point, all others at the number 0
+            fill = kind.quant.zero_point[0] if kind.quant and kind.dtype is DType.INT8 else 0
             initial = np.full(shape, fill, kind.dtype.numpy)
             known[key] = Variable(key, tensor.name, kind, initial)
         return key
