@@ -165,7 +165,7 @@ def bitwise_xor(t: Target, a: str, b: str, *, dtype: DType) -> str:
     weights = t.const(np.left_shift(np.int64(1), np.arange(dtype.bits, dtype=np.int64)))
     left, right = (_bits(t, name, dtype) for name in (a, b))
     digits = t.cast(t.node("Xor", [left, right]), DType.INT64)
-    return t.cast(_sum_last(t, t.node("Mul", [digits, weights])), dtype)
+    return t.cast(t.node("MatMul", [digits, weights]), dtype)
 
 
 def _bits(t: Target, name: str, dtype: DType) -> str:
@@ -181,10 +181,6 @@ def _as_uint64(t: Target, name: str, dtype: DType) -> str:
     if dtype.is_signed and dtype.bits < 64:
         name = t.cast(name, _UNSIGNED[dtype.bits])
     return name if dtype is DType.UINT64 else t.cast(name, DType.UINT64)
-
-
-def _sum_last(t: Target, name: str) -> str:
-    return t.node("ReduceSum", [name, t.const([-1])], keepdims=0)
 
 
 def reread(t: Target, name: str, old: DType, new: DType) -> str:
@@ -210,7 +206,8 @@ def reread(t: Target, name: str, old: DType, new: DType) -> str:
         return t.cast(t.cast(digit, _UNSIGNED[new.bits]), new)
     shifts = np.arange(0, new.bits, old.bits, dtype=np.int64)
     pattern = t.cast(_as_uint64(t, name, old), DType.INT64)
-    whole = _sum_last(t, t.node("Mul", [pattern, t.const(np.int64(1) << shifts)]))
+    # onnxruntime sums int64 elements in float64; its integer MatMul is exact
+    whole = t.node("MatMul", [pattern, t.const(np.int64(1) << shifts)])
     return whole if new is DType.INT64 else t.cast(whole, new)
 
 
