@@ -2,99 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
+from support.rnn_models import LstmShape, sequence_lstm
 from support.spine import Case, check
-from support.tflite_builder import Tensor, TfliteBuilder
-
-BATCH, INPUTS, CELLS, OUTPUTS = 3, 5, 7, 4
-
-Build = Callable[[TfliteBuilder], None]
-
-
-def normal(seed: int, *shape: int, scale: float = 0.4) -> np.ndarray:
-    """Weights: normal numbers, the same for a seed."""
-    return (scale * np.random.default_rng(seed).standard_normal(shape)).astype(np.float32)
-
-
-def constant(b: TfliteBuilder, data: np.ndarray, storage: str = "float32") -> Tensor:
-    """Weights in float32, or in int8 (or uint8 with the same bits) with a scale."""
-    if storage == "float32":
-        return b.const(data)
-    scale = float(np.abs(data).max() / 127)
-    codes = np.rint(data / scale).astype(np.int8)
-    return b.const(codes.view(storage), quant=(scale, 0))
-
-
-@dataclass(frozen=True)
-class LstmShape:
-    """Which operands an LSTM has."""
-
-    cifg: bool = False
-    peephole: bool = False
-    projection: bool = False
-    projection_bias: bool = False
-    norm: bool = False
-    storage: str = "float32"
-
-    @property
-    def outputs(self) -> int:
-        """Features of a result."""
-        return OUTPUTS if self.projection else CELLS
-
-    def weights(self, b: TfliteBuilder, inputs: int = INPUTS, seed: int = 0) -> list[Tensor | None]:
-        """Operands 1 to 17."""
-        gates = [g for g in range(4) if g or not self.cifg]
-        found: list[Tensor | None] = [None] * 17
-        for gate in gates:
-            found[gate] = constant(b, normal(seed + gate, CELLS, inputs), self.storage)
-            recurrent = normal(seed + 10 + gate, CELLS, self.outputs)
-            found[4 + gate] = constant(b, recurrent, self.storage)
-            found[11 + gate] = b.const(normal(seed + 20 + gate, CELLS))
-        if self.peephole:
-            for place in range(1 if self.cifg else 0, 3):
-                peephole = normal(seed + 30 + place, CELLS)
-                found[8 + place] = constant(b, peephole, self.storage)
-        if self.projection:
-            found[15] = constant(b, normal(seed + 40, OUTPUTS, CELLS), self.storage)
-        if self.projection_bias:
-            found[16] = b.const(normal(seed + 41, OUTPUTS))
-        return found
-
-    def norms(self, b: TfliteBuilder) -> list[Tensor | None]:
-        """Operands 20 to 23."""
-        if not self.norm:
-            return []
-        return [
-            None if self.cifg and not gate else b.const(1 + normal(50 + gate, CELLS))
-            for gate in range(4)
-        ]
-
-
-def sequence_lstm(
-    shape: LstmShape, steps: int | None = 6, *, batch: int = BATCH, **options: Any
-) -> Build:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM; LSTM where there are no steps."""
-
-    def build(b: TfliteBuilder) -> None:
-        time_major = options.get("time_major", False)
-        lead = (batch,) if steps is None else (steps, batch) if time_major else (batch, steps)
-        x = b.input("x", "float32", (*lead, INPUTS))
-        states = [b.variable("float32", (batch, n)) for n in (shape.outputs, CELLS)]
-        operands = [x, *shape.weights(b), *states, *shape.norms(b)]
-        result = ("float32", (*lead, shape.outputs))
-        name = "LSTM" if steps is None else "UNIDIRECTIONAL_SEQUENCE_LSTM"
-        settings = {"fused_activation_function": "TANH", **options}
-        b.output(b.op(name, operands, [result], options=settings))
-
-    return build
-
 
 SHAPES = {
     "plain": LstmShape(),
