@@ -1,0 +1,99 @@
+"""Picking elements by index, and putting them at indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from nnconv.backends.reference.executor import Array, Kernel
+
+from nnconv.ir.op import Op
+from nnconv.ops import gather as g
+
+COMBINE: dict[g.Reduction, Callable[[Array, Array], Any]] = {
+    g.Reduction.ADD: np.add,
+    g.Reduction.MUL: np.multiply,
+    g.Reduction.MIN: np.minimum,
+    g.Reduction.MAX: np.maximum,
+    g.Reduction.AND: np.logical_and,
+    g.Reduction.OR: np.logical_or,
+}
+
+
+def gather(op: g.Gather, x: Array, indices: Array) -> list[Array]:
+    """Gather."""
+    picked = indices.astype(np.int64)
+    if not op.batch_dims:
+        return [np.take(x, picked, axis=op.axis)]
+    batch = x.shape[: op.batch_dims]
+    inner = op.axis - op.batch_dims
+    slices = [np.take(x[i], picked[i], axis=inner) for i in np.ndindex(*batch)]
+    tail = (*x.shape[len(batch) : op.axis], *indices.shape[len(batch) :], *x.shape[op.axis + 1 :])
+    return [np.array(slices, x.dtype).reshape(*batch, *tail)]
+
+
+def gather_nd(op: g.GatherNd, x: Array, indices: Array) -> list[Array]:
+    """GatherNd."""
+    picked = indices.astype(np.int64)
+    if not op.batch_dims:
+        return [x[tuple(np.moveaxis(picked, -1, 0))]]
+    batch = x.shape[: op.batch_dims]
+    slices = [x[i][tuple(np.moveaxis(picked[i], -1, 0))] for i in np.ndindex(*batch)]
+    tail = (*indices.shape[len(batch) : -1], *x.shape[len(batch) + indices.shape[-1] :])
+    return [np.array(slices, x.dtype).reshape(*batch, *tail)]
+
+
+def scatter_nd(op: g.ScatterNd, x: Array, indices: Array, updates: Array) -> list[Array]:
+    """ScatterNd."""
+    result = x.copy()
+    places = tuple(np.moveaxis(indices.astype(np.int64), -1, 0))
+    if op.reduction is g.Reduction.NONE:
+        result[places] = updates
+    else:
+        function: Any = COMBINE[op.reduction]
+        function.at(result, places, updates)
+    return [result]
+
+
+def one_hot(
+    op: g.OneHot, indices: Array, on: Array, off: Array, depth: Array | None = None
+) -> list[Array]:
+    """OneHot."""
+    count = op.depth if depth is None else int(depth.reshape(()))
+    places = np.arange(count).reshape(-1, *[1] * (indices.ndim - op.axis))
+    hit = np.expand_dims(indices, op.axis) == places
+    return [np.where(hit, on.reshape(()), off.reshape(())).astype(on.dtype)]
+
+
+def top_k(op: g.TopK, x: Array, k: Array | None = None) -> list[Array]:
+    """TopK: a stable sort, of what is sorted backwards for the order of equals; NaN comes last."""
+    count = op.k if k is None else int(k.reshape(()))
+    lowest = np.where(np.isnan(x), -np.inf, x) if x.dtype.kind == "f" else x
+    rising = np.argsort(np.flip(lowest, op.axis), axis=op.axis, kind="stable")
+    falling = x.shape[op.axis] - 1 - np.flip(rising, op.axis)
+    indices = np.take(falling, np.arange(count), axis=op.axis)
+    return [np.take_along_axis(x, indices, op.axis), indices]
+
+
+def non_zero(op: g.NonZero, x: Array) -> list[Array]:
+    """NonZero."""
+    return [np.argwhere(x)]
+
+
+def unique(op: g.Unique, x: Array) -> list[Array]:
+    """Unique: numpy gives the values in rising order."""
+    values, first, places = np.unique(x, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    return [values[order], np.argsort(order, kind="stable")[places.reshape(-1)]]
+
+
+KERNELS: dict[type[Op], Kernel] = {
+    g.Gather: gather,
+    g.GatherNd: gather_nd,
+    g.ScatterNd: scatter_nd,
+    g.OneHot: one_hot,
+    g.TopK: top_k,
+    g.NonZero: non_zero,
+    g.Unique: unique,
+}

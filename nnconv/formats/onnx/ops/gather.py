@@ -1,0 +1,196 @@
+"""Ops that pick elements by index, or put them at indices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnconv.formats.onnx.exact import select
+from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.scatter import counted, rank_of, scatter
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ops import gather as g
+
+_NO_GATHER = {DType.INT2: DType.INT8, DType.INT4: DType.INT8, DType.UINT4: DType.UINT8}
+"""Types that onnxruntime doesn't pick, and what does in their place."""
+
+_NO_TOP_K = {
+    DType.UINT16: DType.INT32,
+    DType.UINT32: DType.INT64,
+    DType.INT4: DType.INT8,
+    DType.UINT4: DType.UINT8,
+    DType.BFLOAT16: DType.FLOAT32,
+}
+"""Types without a kernel of TopK, and the type to go through."""
+
+_UNIQUE_TYPES = frozenset({DType.INT8, DType.INT64, DType.FLOAT32, DType.FLOAT64})
+_NON_ZERO_TYPES = frozenset({DType.UINT8, DType.INT32, DType.INT64, DType.FLOAT32, DType.BOOL})
+
+
+def _indices(t: Target, value: Value) -> str:
+    """Indices as Gather takes them: int32 or int64."""
+    return t.stored(value) if value.dtype is DType.INT32 else t.int64(value)
+
+
+def _picked(node: Node, t: Target, op_type: str, indices: str, **attributes: int | None) -> str:
+    """A node that picks codes of the first operand."""
+    x = node.inputs[0]
+    assert x is not None
+    dtype, name = t.inner_type(x), t.codes(x)
+    wide = _NO_GATHER.get(dtype)
+    if wide is None:
+        return t.node(op_type, [name, indices], **attributes)
+    return t.cast(t.node(op_type, [t.cast(name, wide), indices], **attributes), dtype)
+
+
+def export_gather(node: Node, t: Target) -> None:
+    """Gather; with batch dimensions GatherND, which wants the axis right behind them."""
+    op, x, indices, y = node.op, node.inputs[0], node.inputs[1], node.outputs[0]
+    assert isinstance(op, g.Gather)
+    assert x is not None
+    assert indices is not None
+    if not op.batch_dims:
+        t.set_codes(y, _picked(node, t, "Gather", _indices(t, indices), axis=op.axis))
+        return
+    batch, rank, moved = op.batch_dims, rank_of(t, x), op.axis - op.batch_dims
+    name, dtype = t.codes(x), t.inner_type(x)
+    if moved:
+        lead, middle = list(range(batch)), list(range(batch, op.axis))
+        name = t.node(
+            "Transpose", [name], perm=[*lead, op.axis, *middle, *range(op.axis + 1, rank)]
+        )
+    places = t.node("Unsqueeze", [t.int64(indices), t.const([-1])])
+    wide = _NO_GATHER.get(dtype)
+    name = name if wide is None else t.cast(name, wide)
+    name = t.node("GatherND", [name, places], batch_dims=batch)
+    name = name if wide is None else t.cast(name, dtype)
+    if (
+        moved
+    ):  # behind the batch now: the indices' dimensions, then those that stood before the axis
+        inner = rank_of(t, indices) - batch
+        total = rank - 1 + inner
+        middle = list(range(batch + inner, batch + inner + moved))
+        picked = list(range(batch, batch + inner))
+        rest = range(batch + inner + moved, total)
+        name = t.node("Transpose", [name], perm=[*range(batch), *middle, *picked, *rest])
+    t.set_codes(y, name)
+
+
+def export_gather_nd(node: Node, t: Target) -> None:
+    """GatherNd."""
+    op, indices, y = node.op, node.inputs[1], node.outputs[0]
+    assert isinstance(op, g.GatherNd)
+    batch = op.batch_dims or None
+    t.set_codes(y, _picked(node, t, "GatherND", t.int64(indices), batch_dims=batch))
+
+
+def export_scatter_nd(node: Node, t: Target) -> None:
+    """ScatterNd: on the stored numbers."""
+    op, y = node.op, node.outputs[0]
+    x, indices, updates = node.inputs
+    assert isinstance(op, g.ScatterNd)
+    assert x is not None
+    assert indices is not None
+    assert updates is not None
+    depth = indices.shape[-1] if indices.shape else None
+    if not isinstance(depth, int):
+        raise t.unsupported("how many indices a place has isn't known")
+    result = scatter(
+        t,
+        t.stored(x),
+        t.int64(indices),
+        t.stored(updates),
+        reduction=op.reduction,
+        dtype=x.dtype,
+        start=t.const(np.asarray(op.reduction.start(x.dtype), x.dtype.numpy)),
+        depth=depth,
+    )
+    t.set_stored(y, result)
+
+
+def export_one_hot(node: Node, t: Target) -> None:
+    """OneHot: Equal and Where, or Cast for 1 and 0; ONNX's OneHot wraps negative indices."""
+    op, y = node.op, node.outputs[0]
+    indices, on, off, depth = (*node.inputs, None)[:4]
+    assert isinstance(op, g.OneHot)
+    assert indices is not None
+    assert on is not None
+    assert off is not None
+    behind = rank_of(t, indices) - op.axis
+    count = op.depth if op.depth is not None else t.reshape(t.int64(depth), [1])
+    places = counted(t, count)
+    if behind:
+        places = t.reshape(places, [-1, *[1] * behind])
+    spread = t.node("Unsqueeze", [t.int64(indices), t.const([op.axis])])
+    hit = t.node("Equal", [spread, places])
+    if _is(on, 1) and _is(off, 0):
+        t.set_stored(y, hit if y.dtype is DType.BOOL else t.cast(hit, y.dtype))
+        return
+    names = [t.stored(on), t.stored(off)]
+    flat = [
+        name if v.shape == () else t.reshape(name, [])
+        for name, v in zip(names, (on, off), strict=True)
+    ]
+    t.set_stored(y, select(t, hit, flat[0], flat[1], dtype=y.dtype))
+
+
+def _is(value: Value, number: int) -> bool:
+    """Whether a constant of one element is ``number``, as a stored number."""
+    return value.data is not None and bool(np.all(value.data == number))
+
+
+def export_top_k(node: Node, t: Target) -> None:
+    """TopK: on codes, whose order is that of what they stand for."""
+    op, x = node.op, node.inputs[0]
+    values, indices = node.outputs
+    assert isinstance(op, g.TopK)
+    assert x is not None
+    count = t.const([op.k]) if op.k is not None else t.reshape(t.int64(node.inputs[1]), [1])
+    dtype, name = t.inner_type(x), t.codes(x)
+    wide = _NO_TOP_K.get(dtype)
+    name = name if wide is None else t.cast(name, wide)
+    found, places = t.nodes_of("TopK", [name, count], 2, axis=op.axis)
+    t.set_codes(values, found if wide is None else t.cast(found, dtype))
+    t.set_stored(
+        indices, places if op.index_dtype is DType.INT64 else t.cast(places, op.index_dtype)
+    )
+
+
+def export_non_zero(node: Node, t: Target) -> None:
+    """NonZero, turned: ONNX has a column for each element."""
+    x, y = node.inputs[0], node.outputs[0]
+    assert x is not None
+    name = t.stored(x)
+    if x.dtype not in _NON_ZERO_TYPES:
+        name = t.cast(name, DType.BOOL)
+    t.set_stored(y, t.node("Transpose", [t.node("NonZero", [name])], perm=[1, 0]))
+
+
+def export_unique(node: Node, t: Target) -> None:
+    """Unique; integers go through int64 where onnxruntime lacks a kernel."""
+    op, x = node.op, node.inputs[0]
+    values, places = node.outputs
+    assert isinstance(op, g.Unique)
+    assert x is not None
+    dtype, name = t.inner_type(x), t.codes(x)
+    wide = None
+    if dtype not in _UNIQUE_TYPES:
+        wide = DType.FLOAT32 if dtype.is_float else DType.INT64
+        name = t.cast(name, wide)
+    found, _, inverse = t.nodes_of("Unique", [name], 3, sorted=0)
+    t.set_codes(values, found if wide is None else t.cast(found, dtype))
+    t.set_stored(
+        places, inverse if op.index_dtype is DType.INT64 else t.cast(inverse, op.index_dtype)
+    )
+
+
+EXPORTERS: dict[type[Op], Exporter] = {
+    g.Gather: export_gather,
+    g.GatherNd: export_gather_nd,
+    g.ScatterNd: export_scatter_nd,
+    g.OneHot: export_one_hot,
+    g.TopK: export_top_k,
+    g.NonZero: export_non_zero,
+    g.Unique: export_unique,
+}

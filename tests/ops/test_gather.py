@@ -1,0 +1,497 @@
+"""Picking by index and putting at indices: op x dtype x index type x shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnconv.ir import DType, TensorType
+from nnconv.ops.gather import Gather, TopK
+from support.spine import Case, check
+from support.tflite_builder import Quant, Tensor, TfliteBuilder
+
+QUANT = {"int8": (0.05, 3), "uint8": (0.05, 131), "int16": (0.001, 0)}
+MOVED = ("float32", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
+LOOKED_UP = (*MOVED, "uint16", "uint32", "float64")
+
+Operand = Callable[[TfliteBuilder], Tensor]
+
+
+def given(value: Any, dtype: str | None = None, quant: Any = None) -> Operand:
+    """A constant operand."""
+    return lambda b: b.const(np.asarray(value, dtype), quant=quant)
+
+
+def fed(name: str, dtype: str, shape: Sequence[int], quant: Any = None) -> Operand:
+    """An operand from outside."""
+    return lambda b: b.input(name, dtype, shape, quant=quant)
+
+
+def one_op(
+    op: str, operands: Sequence[Operand], results: Sequence[Any], **options: Any
+) -> Callable[[TfliteBuilder], None]:
+    """A model of one op."""
+
+    def build(b: TfliteBuilder) -> None:
+        made = b.op(op, [operand(b) for operand in operands], results, options=options)
+        b.output(*(made if isinstance(made, list) else [made]))
+
+    return build
+
+
+def _gather(
+    shape: Sequence[int],
+    indices: Any,
+    axis: int,
+    *,
+    dtype: str = "float32",
+    quant: Any = None,
+    batch: int = 0,
+    index_type: str = "int32",
+    run_time: bool = False,
+    **settings: Any,
+) -> Case:
+    picks = np.asarray(indices, index_type)
+    places = fed("i", index_type, picks.shape) if run_time else given(picks)
+    build = one_op(
+        "GATHER",
+        [fed("x", dtype, shape, quant), places],
+        [(dtype, (1,), quant)],
+        axis=axis,
+        batch_dims=batch,
+    )
+    kind = f"{dtype}{'q' if quant else ''}-{index_type}{'-fed' if run_time else ''}"
+    label = f"{kind}-{'x'.join(map(str, shape))}-{picks.shape}-axis{axis}-batch{batch}"
+    inputs = (None, picks) if run_time else None
+    return Case(settings.pop("id", label), build, inputs, **settings)
+
+
+GATHERS = [
+    *(_gather((2, 3, 5), [1, 0, 2, 2], 1, dtype=dtype) for dtype in MOVED),
+    *(_gather((2, 3, 5), [4, 0], 2, dtype=dtype, quant=q) for dtype, q in QUANT.items()),
+    *(
+        _gather((2, 3, 5), [[1, 0, 2], [2, 2, 1]], axis, run_time=True, index_type=index_type)
+        for axis in (-2, 1)
+        for index_type in ("int16", "int32", "int64")
+    ),
+    *(_gather((4, 3), 2, axis, run_time=fed_) for axis in (0, -2) for fed_ in (False, True)),
+    _gather((5,), [4, 1], 0),
+    _gather((5,), 3, 0, run_time=True),
+    _gather((2, 3), np.zeros(0), 1),
+    _gather((2, 3, 4), [[1, 0, 0, 2], [2, 2, 1, 0]], 1, batch=1, run_time=True),
+    _gather((2, 3, 4), [[1, 0, 0, 3, 2], [2, 3, 1, 1, 0]], 2, batch=1),
+    _gather((2, 3, 4, 5), [[1, 0], [4, 2]], 3, batch=1, dtype="int8", quant=(0.1, 4)),
+    _gather((2, 3, 4, 5), np.arange(12).reshape(2, 3, 2) % 4, 2, batch=2, index_type="int64"),
+    _gather((2, 3, 4, 5), np.arange(12).reshape(2, 3, 2) % 5, 3, batch=-1, run_time=True),
+    _gather(
+        (4,),
+        [-1, 0],
+        0,
+        run_time=True,
+        resolver=None,
+        id="negative",
+        note="LiteRT refuses negative indices when it runs",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", GATHERS, ids=str)
+def test_gather(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+def _gather_nd(shape: Sequence[int], indices: Any, dtype: str, index_type: str, fed_: bool) -> Case:
+    picks = np.asarray(indices, index_type)
+    places = fed("i", index_type, picks.shape) if fed_ else given(picks)
+    quant = QUANT.get(dtype)
+    build = one_op("GATHER_ND", [fed("x", dtype, shape, quant), places], [(dtype, (1,), quant)])
+    label = f"{dtype}-{index_type}-{len(shape)}d-{picks.shape}{'-fed' if fed_ else ''}"
+    return Case(label, build, (None, picks) if fed_ else None)
+
+
+GATHER_NDS = [
+    *(_gather_nd((2, 3, 5), [[1, 0], [0, 2]], dtype, "int32", False) for dtype in MOVED),
+    *(
+        _gather_nd((2, 3, 5), [[[1], [0], [0]]], "float32", index_type, True)
+        for index_type in ("int16", "int32", "int64")
+    ),
+    _gather_nd((2, 3, 5), [[1, 2, 4], [0, 0, 1]], "int8", "int64", True),
+    _gather_nd((2, 3, 5), [1, 2], "float32", "int32", True),
+]
+
+
+@pytest.mark.parametrize("case", GATHER_NDS, ids=str)
+def test_gather_nd(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+def _embedding(dtype: str, *, shape: Sequence[int] = (4, 3), quant: Any = None) -> Case:
+    rng = np.random.default_rng(1)
+    low = 0 if dtype.startswith(("u", "b")) else -7
+    table = rng.integers(low, 8, shape)
+
+    def build(b: TfliteBuilder) -> None:
+        rows = b.const(table, dtype=dtype, quant=quant)
+        result = (dtype, (2, *shape[1:]), quant)
+        b.output(b.op("EMBEDDING_LOOKUP", [b.input("i", "int32", (2,)), rows], [result]))
+
+    label = f"{dtype}{'q' if quant else ''}-{len(shape)}d"
+    return Case(label, build, (np.array([3, 0], np.int32),))
+
+
+def _dequantizing(dtype: str, quant: Any, label: str, shape: Sequence[int] = (4, 3)) -> Case:
+    table = np.random.default_rng(1).integers(0 if dtype == "uint8" else -7, 8, shape)
+
+    def build(b: TfliteBuilder) -> None:
+        rows = b.const(table, dtype=dtype, quant=quant)
+        result = ("float32", (2, *shape[1:]))
+        b.output(b.op("EMBEDDING_LOOKUP", [b.input("i", "int32", (2,)), rows], [result]))
+
+    return Case(f"{dtype}-to-float-{label}", build, (np.array([3, 0], np.int32),))
+
+
+PER_ROW = Quant([0.5, 0.25, 0.125, 2.0], 0, axis=0)
+
+EMBEDDINGS = [
+    *(_embedding(dtype) for dtype in LOOKED_UP),
+    *(_embedding(dtype, quant=q) for dtype, q in QUANT.items()),
+    _embedding("float32", shape=(4, 2, 3)),
+    *(_dequantizing(dtype, (0.5, 0), "tensor") for dtype in ("int8", "uint8")),
+    _dequantizing("int8", PER_ROW, "rows"),
+    # LiteRT starts each row of an int4 table at a whole byte: only even rows are right
+    _dequantizing("int4", (0.5, 0), "tensor", (4, 6)),
+    _dequantizing("int4", PER_ROW, "rows", (4, 6)),
+    _dequantizing("int8", PER_ROW, "rows-3d", (4, 2, 3)),
+]
+
+
+@pytest.mark.parametrize("case", EMBEDDINGS, ids=str)
+def test_embedding_lookup(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+def test_int4_table_behind_gather(tmp_path: Path) -> None:
+    def build(b: TfliteBuilder) -> None:
+        table = b.const(np.arange(16).reshape(4, 4) - 8, dtype="int4", quant=(0.5, 3))
+        rows = b.op("GATHER", [table, b.input("i", "int32", (2,))], [("int4", (2, 4), (0.5, 3))])
+        b.output(b.op("DEQUANTIZE", [rows], [("float32", (2, 4))]))
+
+    check(Case("int4", build, (np.array([3, 0], np.int32),)), tmp_path)
+
+
+SCATTERED = ("float32", "int8", "uint8", "int32", "int64", "bool")
+POINTS = [[1, 0], [1, 0], [3, 1]]
+
+
+def _scatter(
+    dtype: str,
+    *,
+    indices: Any = POINTS,
+    shape: Sequence[int] = (4, 2),
+    quant: Any = None,
+    fed_shape: bool = False,
+    **settings: Any,
+) -> Case:
+    places = np.asarray(indices, np.int32)
+    updates = (*places.shape[:-1], *shape[places.shape[-1] :])
+    sizes = np.asarray(shape, np.int32)
+    build = one_op(
+        "SCATTER_ND",
+        [
+            fed("i", "int32", places.shape),
+            fed("u", dtype, updates, quant),
+            fed("s", "int32", sizes.shape) if fed_shape else given(sizes),
+        ],
+        [(dtype, shape, quant)],
+    )
+    feeds = (places, None, *([sizes] if fed_shape else []))
+    opset = settings.get("options", {}).get("opset", "")
+    label = f"{dtype}{'q' if quant else ''}-{places.shape}{'-fed' if fed_shape else ''}-{opset}"
+    return Case(label, build, feeds, **settings)
+
+
+SCATTERS = [
+    *(_scatter(dtype) for dtype in SCATTERED),
+    *(_scatter(dtype, options={"opset": 13}) for dtype in SCATTERED),
+    _scatter("int8", quant=(0.5, 3)),
+    _scatter("float32", fed_shape=True),
+    _scatter("float32", fed_shape=True, options={"opset": 15}),
+    _scatter("float32", indices=[[2], [0]], shape=(4, 3, 5)),
+    _scatter("float32", indices=[[2], [0], [2]], shape=(4, 3, 5), options={"opset": 13}),
+    _scatter("int32", indices=[[[2, 0, 1]], [[0, 2, 4]]], shape=(4, 3, 5)),
+    _scatter("int32", indices=[[1]], shape=(3,)),
+]
+
+
+@pytest.mark.parametrize("case", SCATTERS, ids=str)
+def test_scatter_nd(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+def _sparse(
+    label: str,
+    indices: Any,
+    shape: Sequence[int],
+    values: Sequence[int],
+    *,
+    dtype: str = "float32",
+    index_type: str = "int32",
+    fed_shape: bool = False,
+    options: dict[str, Any] | None = None,
+) -> Case:
+    places, sizes = np.asarray(indices, index_type), np.asarray(shape, index_type)
+    build = one_op(
+        "SPARSE_TO_DENSE",
+        [
+            fed("i", index_type, places.shape),
+            fed("s", index_type, sizes.shape) if fed_shape else given(sizes),
+            fed("v", dtype, values),
+            given(7, dtype),
+        ],
+        [(dtype, shape)],
+    )
+    feeds = (places, *([sizes] if fed_shape else []), None)
+    name = f"{label}-{dtype}-{index_type}{'-fed' if fed_shape else ''}"
+    return Case(name, build, feeds, options=options or {})
+
+
+SPARSES = [
+    *(
+        _sparse("matrix", [[2, 1], [0, 2]], (3, 4), (2,), dtype=dtype, index_type=index_type)
+        for dtype in ("float32", "int8", "uint8", "int32", "int64")
+        for index_type in ("int32", "int64")
+    ),
+    _sparse("scalar", 2, (5,), ()),
+    _sparse("vector", [2, 0, 4], (5,), (3,)),
+    _sparse("last-wins", [2, 2, 0], (5,), (3,)),
+    _sparse("one-value", [2, 0, 4], (5,), ()),
+    _sparse("one-value-13", [[2, 1], [0, 2]], (3, 4), (), options={"opset": 13}),
+    _sparse("4d", [[0, 0, 1, 0]], (2, 1, 3, 2), (1,)),
+    _sparse("shape", [[2, 1], [0, 2]], (3, 4), (2,), fed_shape=True),
+    _sparse("shape", [3, 1], (4,), (), fed_shape=True, index_type="int64"),
+]
+
+
+@pytest.mark.parametrize("case", SPARSES, ids=str)
+def test_sparse_to_dense(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+def _one_hot(
+    indices: Any,
+    axis: int,
+    *,
+    dtype: str = "float32",
+    on: Any = 1,
+    off: Any = 0,
+    index_type: str = "int32",
+    quant: Any = None,
+    fed_: bool = False,
+    label: str = "",
+) -> Case:
+    places = np.asarray(indices, index_type)
+    scalars = [np.asarray(4, np.int32), np.asarray(on, dtype), np.asarray(off, dtype)]
+    operands = (
+        [fed(n, str(a.dtype), (), quant) for n, a in zip("dnf", scalars, strict=True)]
+        if fed_
+        else [given(a, quant=quant if k else None) for k, a in enumerate(scalars)]
+    )
+    build = one_op(
+        "ONE_HOT",
+        [fed("i", index_type, places.shape), *operands],
+        [(dtype, (1,), quant)],
+        axis=axis,
+    )
+    name = f"{dtype}{'q' if quant else ''}-{index_type}-{places.shape}-axis{axis}-{on}-{off}"
+    return Case(f"{name}{label}", build, (places, *scalars) if fed_ else (places,))
+
+
+SPOTS = [[0, 3], [-1, 5], [2, 1]]
+
+ONE_HOTS = [
+    *(_one_hot(SPOTS, axis) for axis in (-1, 0, 1, 2)),
+    *(
+        _one_hot(SPOTS, -1, dtype=dtype, on=on, off=off)
+        for dtype in ("float32", "int8", "uint8", "int32", "int64", "bool")
+        for on, off in ((1, 0), (0, 1))
+    ),
+    *(
+        _one_hot([2, 0], -1, dtype=dtype, on=5, off=3)
+        for dtype in ("float32", "int8", "uint8", "int32", "int64")
+    ),
+    _one_hot([2, 0], -1, dtype="int8", on=20, off=-4, quant=(0.5, 3)),
+    _one_hot([2, 0], 0, dtype="uint8", on=20, off=4, quant=(0.5, 3)),
+    _one_hot(SPOTS, 1, index_type="int64"),
+    _one_hot(2, -1),
+    _one_hot(2, 0, on=2.5, off=-1),
+    _one_hot(SPOTS, 1, on=2, off=-1, fed_=True, label="-fed"),
+    _one_hot(SPOTS, -1, dtype="int64", on=2, off=-1, fed_=True, label="-fed"),
+    _one_hot(SPOTS, -1, dtype="bool", on=True, off=False, fed_=True, label="-fed"),
+]
+
+
+@pytest.mark.parametrize("case", ONE_HOTS, ids=str)
+def test_one_hot(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+def _top_k(
+    dtype: str,
+    k: int,
+    *,
+    shape: Sequence[int] = (2, 3, 7),
+    k_type: str = "int32",
+    k_shape: tuple[int, ...] = (),
+    index_type: str = "int32",
+    quant: Any = None,
+    fed_: bool = False,
+    feed: np.ndarray | None = None,
+    label: str = "",
+) -> Case:
+    number = np.full(k_shape, k, k_type)
+    build = one_op(
+        "TOPK_V2",
+        [
+            fed("x", dtype, shape, quant),
+            fed("k", k_type, number.shape) if fed_ else given(number),
+        ],
+        [(dtype, (1,), quant), (index_type, (1,))],
+    )
+    name = f"{dtype}{'q' if quant else ''}-{len(shape)}d-{k}{k_type}-{index_type}"
+    return Case(
+        f"{name}{'-fed' if fed_ else ''}{label}", build, (feed, *([number] if fed_ else []))
+    )
+
+
+TOP_KS = [
+    *(_top_k(dtype, 4) for dtype in ("float32", "int8", "uint8", "int16", "int32", "int64")),
+    *(_top_k(dtype, 3, quant=q) for dtype, q in QUANT.items()),
+    _top_k("float32", 7),
+    _top_k("float32", 2, shape=(9,)),
+    _top_k("float32", 2, k_shape=(1,)),
+    *(_top_k("float32", 2, fed_=fed_, k_type="int16") for fed_ in (False, True)),
+    _top_k("float32", 3, fed_=True),
+    _top_k("int16", 3, index_type="int16", k_type="int16"),
+    _top_k(
+        "float32",
+        4,
+        shape=(2, 6),
+        feed=np.array([[1, 2, 3, 3, 3, 2], [0, -0.0, 0, -1, 0, np.inf]], np.float32),
+        label="-ties",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", TOP_KS, ids=str)
+def test_top_k(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+def _where(dtype: str, values: Any, quant: Any = None, **settings: Any) -> Case:
+    array = np.asarray(values, dtype)
+    build = one_op("WHERE", [fed("x", dtype, array.shape, quant)], [("int64", (1, array.ndim))])
+    label = settings.pop("id", f"{dtype}{'q' if quant else ''}-{array.ndim}d")
+    return Case(label, build, (array,), **settings)
+
+
+WHERES = [
+    *(
+        _where(dtype, [[0, 3], [1, 0], [2, 1]])
+        for dtype in ("bool", "float32", "int8", "uint8", "int32", "int64", "uint32")
+    ),
+    _where("int8", [[0, 3], [1, 0], [2, 1]], (0.5, 1)),
+    _where("uint8", [0, 1, 1, 7], (0.5, 1)),
+    _where("float32", [0, np.nan, -0.0, 1]),
+    _where("bool", [[[False, True, True]], [[True, False, False]]]),
+    _where(
+        "bool",
+        [False, False],
+        id="none",
+        expected=[np.zeros((0, 1), np.int64)],
+        note="LiteRT's Python wrapper gives no empty tensors",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", WHERES, ids=str)
+def test_where(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+def _unique(dtype: str, index_type: str, quant: Any = None) -> Case:
+    array = np.asarray([3, 1, 3, 100, 1, 2], dtype)
+    build = one_op(
+        "UNIQUE",
+        [fed("x", dtype, array.shape, quant)],
+        [(dtype, (1,), quant), (index_type, array.shape)],
+        idx_out_type=index_type.upper(),
+    )
+    return Case(f"{dtype}{'q' if quant else ''}-{index_type}", build, (array,))
+
+
+UNIQUES = [
+    *(
+        _unique(dtype, index_type)
+        for dtype in ("float32", "int8", "uint8", "int16", "int32", "int64")
+        for index_type in ("int32", "int64")
+    ),
+    *(_unique(dtype, "int32", q) for dtype, q in QUANT.items()),
+]
+
+
+@pytest.mark.parametrize("case", UNIQUES, ids=str)
+def test_unique(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+# -------------------------------------------------------------------- layout
+
+PERM = (0, 3, 1, 2)
+
+
+@pytest.mark.parametrize("axis", range(4))
+@pytest.mark.parametrize("indices", [2, [1, 0, 1]], ids=["scalar", "vector"])
+def test_gather_follows_a_transpose(axis: int, indices: int | list[int]) -> None:
+    picks = np.asarray(indices) % 2
+    x = np.random.default_rng(0).standard_normal((2, 3, 4, 5))
+    types = [TensorType(DType.FLOAT32, x.shape), TensorType(DType.INT64, picks.shape)]
+    permuted = Gather(axis=axis).permute(PERM, types)
+    assert permuted is not None
+    assert isinstance(permuted.op, Gather)
+    assert permuted.operands == (PERM, None)
+    wanted = np.take(x, picks, axis)
+    moved = np.take(x.transpose(PERM), picks, permuted.op.axis)
+    order = permuted.results[0] or tuple(range(wanted.ndim))
+    np.testing.assert_array_equal(moved, wanted.transpose(order))
+
+
+def test_gather_of_many_indices_stays() -> None:
+    types = [TensorType(DType.FLOAT32, (2, 3, 4, 5)), TensorType(DType.INT64, (2, 2))]
+    assert Gather(axis=1).permute(PERM, types) is None
+
+
+def test_top_k_follows_a_transpose() -> None:
+    permuted = TopK(axis=3, k=2).permute(PERM, [TensorType(DType.FLOAT32, (2, 3, 4, 5)), None])
+    assert permuted is not None
+    assert permuted.op == TopK(axis=1, k=2)
+    assert permuted.results == (PERM, PERM)
+
+
+# -------------------------------------------------------------------- refusals
+
+
+def _types(*shapes: Sequence[int]) -> list[TensorType]:
+    return [TensorType(DType.INT64 if i else DType.FLOAT32, tuple(s)) for i, s in enumerate(shapes)]
+
+
+def test_wrong_axes_and_counts_are_refused() -> None:
+    with pytest.raises(ValueError, match="axis 2 is out of range for rank 2"):
+        Gather(axis=2).infer(_types((2, 3), (1,)))
+    with pytest.raises(ValueError, match="batch_dims 1 doesn't fit axis 0"):
+        Gather(axis=0, batch_dims=1).infer(_types((2, 3), (2, 1)))
+    with pytest.raises(ValueError, match="k is 4, must be 0 ... 3"):
+        TopK(axis=1, k=4).infer(_types((2, 3)))
