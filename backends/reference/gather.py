@@ -61,6 +61,7 @@ def one_hot(
 ) -> list[Array]:
     """OneHot."""
     count = op.depth if depth is None else int(depth.reshape(()))
+    assert count is not None
     places = np.arange(count).reshape(-1, *[1] * (indices.ndim - op.axis))
     hit = np.expand_dims(indices, op.axis) == places
     return [np.where(hit, on.reshape(()), off.reshape(())).astype(on.dtype)]
@@ -69,6 +70,7 @@ def one_hot(
 def top_k(op: g.TopK, x: Array, k: Array | None = None) -> list[Array]:
     """TopK: a stable sort, of what is sorted backwards for the order of equals; NaN comes last."""
     count = op.k if k is None else int(k.reshape(()))
+    assert count is not None
     lowest = np.where(np.isnan(x), -np.inf, x) if x.dtype.kind == "f" else x
     rising = np.argsort(np.flip(lowest, op.axis), axis=op.axis, kind="stable")
     falling = x.shape[op.axis] - 1 - np.flip(rising, op.axis)

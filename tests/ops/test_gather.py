@@ -493,5 +493,5 @@ def test_wrong_axes_and_counts_are_refused() -> None:
         Gather(axis=2).infer(_types((2, 3), (1,)))
     with pytest.raises(ValueError, match="batch_dims 1 doesn't fit axis 0"):
         Gather(axis=0, batch_dims=1).infer(_types((2, 3), (2, 1)))
-    with pytest.raises(ValueError, match="k is 4, must be 0 ... 3"):
+    with pytest.raises(ValueError, match="k is 4, must be 0"):
         TopK(axis=1, k=4).infer(_types((2, 3)))

@@ -134,7 +134,7 @@ def _dense(
     start: str,
     depth: int,
 ) -> str:
-    """Each place of ``base`` looks through all updates for its own: exact, but takes much memory."""
+    """Each place of ``base`` looks through all updates for its own: exact, but large."""
     wide = _WIDE.get(dtype, dtype)
     if wide is not dtype:
         base, updates, start = (t.cast(name, wide) for name in (base, updates, start))

@@ -51,7 +51,7 @@ def export_segment(node: Node, t: Target) -> None:
 
 
 def export_embedding_sparse(node: Node, t: Target) -> None:
-    """EmbeddingSparse: Gather, Mul, ScatterND; then Div by what the combiner says, if entries met."""
+    """EmbeddingSparse: Gather, Mul, ScatterND; then Div where entries met."""
     op, y = node.op, node.outputs[0]
     ids, indices, weights, table, dense = (*node.inputs, None)[:5]
     assert isinstance(op, EmbeddingSparse)
