@@ -31,7 +31,7 @@ def _integer_edges(dtype: str) -> np.ndarray:
     return np.array(some, dtype)
 
 
-def _edges(source: str, target: str) -> np.ndarray:
+def _edges(source: str) -> np.ndarray:
     if source == "bool":
         return np.array([True, False])
     if source in {"float32", "float64"}:
@@ -45,9 +45,9 @@ CASTS = [
     one_op(
         f"CAST-{source}-{target}",
         "CAST",
-        [(source, _edges(source, target).shape)],
-        (target, _edges(source, target).shape),
-        inputs=[_edges(source, target)],
+        [(source, _edges(source).shape)],
+        (target, _edges(source).shape),
+        inputs=[_edges(source)],
     )
     for source in CASTABLE.split()
     for target in CASTABLE.split()
@@ -86,26 +86,31 @@ MORE_CASTS = [
 ]
 
 
-def _cast_there_and_back(inner: str) -> Case:
-    """From a float to a type that can't go in or out of onnxruntime's Python interface, and back."""
+def _cast_there_and_back(inner: str, opset: int) -> Case:
+    """From a float to a type that Python can't hand to onnxruntime, and back."""
 
     def build(b: TfliteBuilder) -> None:
         x = b.input("x", "float32", EDGES.shape)
         narrow = b.op("CAST", [x], [(inner, EDGES.shape)])
         b.output(b.op("CAST", [narrow], [("float32", EDGES.shape)]))
 
-    expected = {"int4": (-8, 7), "uint4": (0, 15)}[inner]
+    expected = {"int2": (-2, 1), "int4": (-8, 7), "uint4": (0, 15)}[inner]
     cut = np.trunc(np.nan_to_num(EDGES, nan=expected[1], posinf=expected[1]))
     return Case(
-        f"CAST-{inner}",
+        f"CAST-{inner}-{opset}",
         build,
+        options={"opset": opset},
         inputs=[EDGES],
         expected=[np.clip(cut, *expected)],
         note="LiteRT gives the same int4, but has no cast of computed int4 to float",
     )
 
 
-NARROW_CASTS = [_cast_there_and_back(inner) for inner in ("int4", "uint4")]
+NARROW_CASTS = [
+    _cast_there_and_back(inner, opset)
+    for inner in ("int2", "int4", "uint4")
+    for opset in (13, 21, 24)
+]
 
 
 def _complex_case(name: str, steps: list[tuple[str, str]], source: str, **more: object) -> Case:
@@ -243,6 +248,53 @@ def _wide_requantization(scale: float) -> Case:
     )
 
 
+def _through_four_bits(dtype: str, opset: int) -> Case:
+    """Quantized to 4 bits and back."""
+    quant = (0.4, 0 if dtype == "int4" else 8)
+
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", "float32", SHAPE)
+        codes = b.op("QUANTIZE", [x], [(dtype, SHAPE, quant)])
+        b.output(b.op("DEQUANTIZE", [codes], [("float32", SHAPE)]))
+
+    return Case(
+        f"QUANTIZE-{dtype}-{opset}",
+        build,
+        inputs=[np.random.default_rng(0).uniform(-5, 5, SHAPE).astype(np.float32)],
+        options={"opset": opset},
+        resolver="opt" if dtype == "int4" else None,
+        note="LiteRT quantizes to int4, not to uint4",
+    )
+
+
+FOUR_BITS = [_through_four_bits(dtype, opset) for dtype in ("int4", "uint4") for opset in (13, 21)]
+
+
+def _edge_case(dtype: str, opset: int) -> Case:
+    """A narrow type at the edge of a graph."""
+    return one_op(
+        f"edge-{dtype}-{opset}",
+        "CAST",
+        [("float32", (4,))],
+        (dtype, (4,)),
+        resolver=None,
+        onnx=False,
+        options={"opset": opset},
+        note="ONNX has int4 from opset 21 on, int2 from 25 on",
+    )
+
+
+EDGE_TYPES = [_edge_case("int4", 13), _edge_case("uint4", 20), _edge_case("int2", 24)]
+FROM_HALF = [
+    one_op(
+        f"QUANTIZE-float16-{target}",
+        "QUANTIZE",
+        [("float16", SHAPE)],
+        (target, SHAPE, PARAMETERS[target]),
+        resolver="xnn",
+    )
+    for target in ("int8", "uint8")
+]
 WIDE = [_wide_requantization(scale) for scale in (1e-5, 6e-6, 0.2)]
 
 DEQUANTIZES = [
@@ -287,7 +339,6 @@ def _constant(dtype: str, quant: Quant | tuple[float, int] | None, opset: int) -
     return Case(f"DEQUANTIZE-const-{dtype}-{kind}-{opset}", build)
 
 
-PER_CHANNEL = Quant([0.1, 0.02, 0.5], [0, 0, 0], axis=0)
 CONSTANTS = [
     *(
         _constant(dtype, None if dtype == "float16" else (0.1, point), opset)
@@ -382,7 +433,11 @@ def test_complex(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
 
 
-@pytest.mark.parametrize("case", [*QUANTIZES, *WIDE, *DEQUANTIZES, *CONSTANTS], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [*QUANTIZES, *WIDE, *FOUR_BITS, *EDGE_TYPES, *FROM_HALF, *DEQUANTIZES, *CONSTANTS],
+    ids=str,
+)
 def test_quantization(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
 

@@ -184,16 +184,21 @@ class Target:
 
     def initializer(self, data: np.ndarray, dtype: DType, wanted: str) -> str:
         """A constant that isn't shared, called ``wanted`` or a variation of it."""
-        if self.opset < LEAST_OPSET.get(dtype, 0):  # the narrow type isn't there yet
-            dtype = DType.INT8 if dtype.is_signed else DType.UINT8
+        dtype = self.held_type(dtype)
         name = self.names.unique(wanted)
         content = data.view(np.uint16) if dtype is DType.BFLOAT16 else data
         self.initializers.append(wire.Tensor(name, DATA_TYPES[dtype], data.shape, content))
         return name
 
     def cast(self, name: str, dtype: DType) -> str:
-        """A Cast node."""
-        return self.node("Cast", [name], to=int(DATA_TYPES[dtype]))
+        """A Cast node; its operand must be in the range of a type of less than 8 bits."""
+        return self.node("Cast", [name], to=int(DATA_TYPES[self.held_type(dtype)]))
+
+    def held_type(self, dtype: DType) -> DType:
+        """The type that holds ``dtype``'s numbers inside: 8 bits where the opset has no fewer."""
+        if self.opset >= LEAST_OPSET.get(dtype, 0):
+            return dtype
+        return DType.INT8 if dtype.is_signed else DType.UINT8
 
     def reshape(self, name: str, shape: Sequence[int]) -> str:
         """A Reshape node; no extent may be 0."""
@@ -342,9 +347,13 @@ class Target:
         if dtype in (DType.INT32, DType.INT64) or self._lacks_16_bits(dtype):
             return self._quantize_wide(name, quant, dtype)
         self._check_quantizable(dtype, quant)
-        self.require_opset(LEAST_OPSET.get(dtype, 0), f"{dtype} tensors")
         scale, zero_point = self._parameters(quant, dtype)
-        return self.node("QuantizeLinear", [name, scale, zero_point], axis=quant.axis)
+        codes = self.node("QuantizeLinear", [name, scale, zero_point], axis=quant.axis)
+        held = self.held_type(dtype)
+        if held is dtype:
+            return codes
+        limits = [self.const(np.asarray(limit, held.numpy)) for limit in dtype.int_range]
+        return self.node("Clip", [codes, *limits])
 
     def _lacks_16_bits(self, dtype: DType) -> bool:
         return dtype in (DType.INT16, DType.UINT16) and self.opset < 21
@@ -459,12 +468,21 @@ class Target:
 
     # ---------------------------------------------------------------- whole graphs
 
+    def _edge_refusals(self, value: Value) -> Sequence[UnsupportedItem]:
+        """Why a value can't go in or out of a graph, if it can't."""
+        try:
+            if value.dtype in COMPLEXES:
+                raise self.unsupported(f"`{value.name}`: {_NO_COMPLEX}", reason=Reason.IMPOSSIBLE)
+            least = LEAST_OPSET.get(value.dtype, 0)
+            self.require_opset(least, f"`{value.name}`: {value.dtype} inputs and outputs")
+        except NotExportable as refusal:
+            return refusal.items
+        return ()
+
     def run(self, graph: Graph) -> list[UnsupportedItem]:
         """Export every node of a graph whose inputs have been given; returns what couldn't be exported."""
         refused = [
-            self.unsupported(f"`{value.name}`: {_NO_COMPLEX}", reason=Reason.IMPOSSIBLE).items[0]
-            for value in (*graph.inputs, *graph.outputs)
-            if value.dtype in COMPLEXES
+            item for value in (*graph.inputs, *graph.outputs) for item in self._edge_refusals(value)
         ]
         for node in graph.nodes:
             self.current = node
