@@ -85,7 +85,7 @@ def convolve(
 def convolve_transposed(
     op: ConvTranspose2D | ConvTranspose3D, x: Array, weights: Array, bias: Array | None = None
 ) -> list[Array]:
-    """ConvTranspose2D, ConvTranspose3D: each element adds its multiple of the filter to the full result."""
+    """ConvTranspose2D, ConvTranspose3D: each element adds its multiple of the filter."""
     data = channels_last(x, op.layout)
     window = weights.shape[1:-1]
     rank = len(window)

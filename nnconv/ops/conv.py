@@ -1,4 +1,4 @@
-"""Convolutions. Weights are OHWI in every layout; a depthwise convolution has as many groups as channels."""
+"""Convolutions. Weights are OHWI in every layout; depthwise means as many groups as channels."""
 
 from __future__ import annotations
 
@@ -100,18 +100,18 @@ class _DirectConvolution(_Convolution):
 class Conv2D(_DirectConvolution):
     """2-D convolution: each result channel is a weighted sum over a window of its group's channels.
 
-    Operands: x [N,H,W,C] or [N,C,H,W] by ``layout``; weights [O,KH,KW,C/groups]; bias [O], optional.
-    Quantized: weights per tensor or per channel on axis 0; bias int32 (int64 with int16 data) at
-    scale x * weights.
-    Spelled: TFLite CONV_2D and (groups = C) DEPTHWISE_CONV_2D; ONNX Conv with W as OIHW; NNAPI CONV_2D,
-    DEPTHWISE_CONV_2D, GROUPED_CONV_2D; NNRt CONV2D, DEPTHWISE_CONV2D_NATIVE.
+    Operands: x [N,H,W,C] or [N,C,H,W] by ``layout``; weights [O,KH,KW,C/groups]; bias [O],
+    optional. Quantized: weights per tensor or per channel on axis 0; bias int32 (int64 with int16
+    data) at scale x * weights. Spelled: TFLite CONV_2D and (groups = C) DEPTHWISE_CONV_2D; ONNX
+    Conv with W as OIHW; NNAPI CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D; NNRt CONV2D,
+    DEPTHWISE_CONV2D_NATIVE.
     """
 
     spatial_rank = 2
 
 
 class Conv3D(_DirectConvolution):
-    """3-D convolution. x [N,D,H,W,C] or [N,C,D,H,W]; weights [O,KD,KH,KW,C/groups]; bias [O], optional.
+    """3-D convolution. x [N,D,H,W,C] or [N,C,D,H,W]; weights [O,KD,KH,KW,C/groups]; bias [O].
 
     Spelled: TFLite CONV_3D (filter DHWIO, float only); ONNX Conv.
     """
@@ -154,12 +154,12 @@ class _TransposedConvolution(_Convolution):
 class ConvTranspose2D(_TransposedConvolution):
     """2-D transposed convolution: each input element adds its multiple of the filter to the result.
 
-    Operands: x [N,H,W,C] or [N,C,H,W]; weights [O/groups,KH,KW,C]; bias [O], optional. The result extent is
-    (H-1)*stride + (KH-1)*dilation + 1 + output_padding - before - after: ``padding`` is what is cut
-    off the full result, ``output_padding`` what is added (as zeros plus bias) at its end.
-    Quantized: weights per channel on axis 0.
-    Spelled: TFLite TRANSPOSE_CONV (filter OHWI) and MediaPipe's Convolution2DTransposeBias; ONNX
-    ConvTranspose (W as [C, O/groups, kh, kw]); NNAPI TRANSPOSE_CONV_2D; NNRt CONV2D_TRANSPOSE.
+    Operands: x [N,H,W,C] or [N,C,H,W]; weights [O/groups,KH,KW,C]; bias [O], optional. The result
+    extent is (H-1)*stride + (KH-1)*dilation + 1 + output_padding - before - after: ``padding`` is
+    what is cut off the full result, ``output_padding`` what is added (as zeros plus bias) at its
+    end. Quantized: weights per channel on axis 0. Spelled: TFLite TRANSPOSE_CONV (filter OHWI) and
+    MediaPipe's Convolution2DTransposeBias; ONNX ConvTranspose (W as [C, O/groups, kh, kw]); NNAPI
+    TRANSPOSE_CONV_2D; NNRt CONV2D_TRANSPOSE.
     """
 
     spatial_rank = 2

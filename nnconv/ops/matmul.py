@@ -22,9 +22,9 @@ _WEIGHTS = FLOATS | QUANTIZED | {DType.INT4, DType.UINT4, DType.INT2}
 class FullyConnected(Op):
     """x [..., I] times weights [O, I] transposed, plus bias [O] (optional): [..., O].
 
-    Quantized: weights per tensor, per channel on axis 0 or per block along axis 1; bias int32 (int64 with
-    int16 data) at scale x * weights. TFLite FULLY_CONNECTED; ONNX Gemm or MatMul, Add; NNAPI
-    FULLY_CONNECTED; NNRt FULL_CONNECTION.
+    Quantized: weights per tensor, per channel on axis 0 or per block along axis 1; bias int32
+    (int64 with int16 data) at scale x * weights. TFLite FULLY_CONNECTED; ONNX Gemm or MatMul, Add;
+    NNAPI FULLY_CONNECTED; NNRt FULL_CONNECTION.
     """
 
     operands = (

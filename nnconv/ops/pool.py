@@ -80,15 +80,16 @@ class MaxPool2D(_Pool):
 class AveragePool2D(_Pool):
     """Mean of each window. x [N,H,W,C] or [N,C,H,W].
 
-    ``count_padding`` says whether padding counts as zeros; TFLite, NNAPI and NNRt leave it out of the mean.
-    Spelled: TFLite AVERAGE_POOL_2D; ONNX AveragePool; NNAPI AVERAGE_POOL_2D; NNRt AVG_POOL.
+    ``count_padding`` says whether padding counts as zeros; TFLite, NNAPI and NNRt leave it out of
+    the mean. Spelled: TFLite AVERAGE_POOL_2D; ONNX AveragePool; NNAPI AVERAGE_POOL_2D; NNRt
+    AVG_POOL.
     """
 
     count_padding: bool = False
 
 
 class L2Pool2D(_Pool):
-    """Root of the mean of squares of each window, padding left out. x [N,H,W,C] or [N,C,H,W]; float only.
+    """Root of the mean of squares of each window, padding left out. x [N,H,W,C] or [N,C,H,W].
 
     Spelled: TFLite L2_POOL_2D; NNAPI L2_POOL_2D; ONNX Sqrt(AveragePool(x*x)).
     """

@@ -1,4 +1,4 @@
-"""Transposed convolutions: result shape x stride x window x kind, with every dimension different."""
+"""Transposed convolutions: result shape x stride x window x kind, all dimensions different."""
 
 from __future__ import annotations
 

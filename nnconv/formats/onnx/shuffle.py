@@ -1,9 +1,10 @@
 """Quantized transposed convolutions as ordinary ones.
 
-Each result pixel belongs to a phase, its place modulo the stride. The pixels of one phase are an ordinary
-convolution of the input with the filter's taps of that phase. All phases together are one
-convolution with stride * stride times the filters, whose result is then laid out as pixels. That has an
-integer kernel (0.37 to 0.51 of the time of ConvTranspose on floats), and gives the same bits.
+Each result pixel belongs to a phase, its place modulo the stride. The pixels of one phase are an
+ordinary convolution of the input with the filter's taps of that phase. All phases together are one
+convolution with stride * stride times the filters, whose result is then laid out as pixels. That
+has an integer kernel (0.37 to 0.51 of the time of ConvTranspose on floats), and gives the same
+bits.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from nnconv.ops.conv import ConvTranspose2D
 
 
 class _Phases(NamedTuple):
-    """One spatial dimension: result pixel ``stride * q + r`` reads inputs ``q + first`` to ``q + last``."""
+    """One dimension: result pixel ``stride * q + r`` reads inputs ``q + first`` to ``q + last``."""
 
     stride: int
     before: int
     first: int
     last: int
-    count: int
+    pixels: int
 
     @property
     def window(self) -> int:
@@ -45,7 +46,7 @@ def _phases(window: int, stride: int, before: int, out: int) -> _Phases:
 
 
 def export_by_phases(node: Node, t: Target) -> bool:
-    """Export a ConvTranspose2D on codes with constant weights; False if its form doesn't allow it."""
+    """Export a ConvTranspose2D on codes with constant weights; False if it can't be done so."""
     op, (x, filters, bias), y = node.op, node.inputs, node.outputs[0]
     assert x is not None
     assert filters is not None
@@ -65,22 +66,17 @@ def export_by_phases(node: Node, t: Target) -> bool:
     ]
     pads = [-axis.first for axis in axes]
     pads += [
-        axis.count - shape[2 + i] + axis.first + axis.window - 1 for i, axis in enumerate(axes)
+        axis.pixels - shape[2 + i] + axis.first + axis.window - 1 for i, axis in enumerate(axes)
     ]
     if min(pads) < 0:
         return False
     weights = _weights(filters, axes)
+    assert weights.data is not None
+    assert weights.quant is not None
+    data, spread = weights.data.transpose(0, 3, 1, 2), weights.quant
     inputs = [
         t.real(x),
-        codes_as_weights(
-            t,
-            weights.data.transpose(0, 3, 1, 2),
-            weights.dtype,
-            weights.quant,
-            name=filters.name,
-            x=x,
-            integer=True,
-        ),
+        codes_as_weights(t, data, weights.dtype, spread, name=filters.name, x=x, integer=True),
     ]
     if bias is not None:
         inputs.append(bias_of(t, _tiled(bias, axes), x=x, weights=weights, integer=True))
@@ -94,7 +90,7 @@ def export_by_phases(node: Node, t: Target) -> bool:
 
 
 def _weights(filters: Value, axes: list[_Phases]) -> Value:
-    """Filters [stride * stride * O, window, window, I]: those of each phase, row phases outermost."""
+    """Filters [stride * stride * O, window, window, I] of all phases, row phases outermost."""
     data, quant = filters.data, filters.quant
     assert data is not None
     assert quant is not None
@@ -136,15 +132,15 @@ def _tiled(bias: Value, axes: list[_Phases]) -> Value:
 
 
 def _pixels(t: Target, codes: str, axes: list[_Phases], out: tuple[int, ...]) -> str:
-    """Phases in channels laid out as pixels: by way of channels last, which the kernel has anyway."""
+    """Phases in channels laid out as pixels, by way of channels last, which the kernel has."""
     rows, columns = axes
     batch, channels, height, width = out
     last = t.node("Transpose", [codes], perm=(0, 2, 3, 1))
     split = t.reshape(
-        last, (batch, rows.count, columns.count, rows.stride, columns.stride, channels)
+        last, (batch, rows.pixels, columns.pixels, rows.stride, columns.stride, channels)
     )
     woven = t.node("Transpose", [split], perm=(0, 1, 3, 2, 4, 5))
-    full = (rows.count * rows.stride, columns.count * columns.stride)
+    full = (rows.pixels * rows.stride, columns.pixels * columns.stride)
     image = t.reshape(woven, (batch, *full, channels))
     if full != (height, width):
         image = t.node("Slice", [image, t.const([0, 0]), t.const([height, width]), t.const([1, 2])])

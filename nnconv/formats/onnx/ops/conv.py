@@ -26,8 +26,8 @@ def pads(padding: Padding) -> dict[str, Any]:
 def export_conv(node: Node, t: Target) -> None:
     """Conv2D, Conv3D.
 
-    A depthwise convolution of several filters a channel has its channels repeated first: onnxruntime
-    is fast only where each group is one filter.
+    A depthwise convolution of several filters a channel has its channels repeated first:
+    onnxruntime is fast only where each group is one filter.
     """
     op, (x, filters, bias_value), y = node.op, node.inputs, node.outputs[0]
     assert isinstance(op, Conv2D | Conv3D)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.weights import bias, is_integer, plain_real, weights
+from nnconv.formats.onnx.weights import (
+    bias,
+    is_integer,
+    is_large,
+    large_weights,
+    plain_real,
+    weights,
+)
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -21,6 +28,11 @@ def export_fully_connected(node: Node, t: Target) -> None:
     assert isinstance(op, FullyConnected)
     assert x is not None
     assert filters is not None
+    if is_large(t, x, filters):
+        product = t.node("MatMul", [t.real(x), large_weights(t, filters)])
+        offset = bias(t, bias_value, x=x, weights=filters, integer=False)
+        t.set_real(y, t.node("Add", [product, offset]) if offset else product, op.activation)
+        return
     integer = is_integer(t, x, filters)
     offset = bias(t, bias_value, x=x, weights=filters, integer=integer)
     rows = _row_shape(x, y) if integer else None
@@ -47,7 +59,7 @@ def _data(t: Target, x: Value, *, integer: bool) -> str:
 
 
 def _row_shape(x: Value, y: Value) -> tuple[int, tuple[int, ...]] | None:
-    """Depth, and the result's shape with one -1, for an input that goes through rank 2; None if it can't."""
+    """Depth and result shape (one -1) of an input that goes through rank 2; None if it can't."""
     if x.shape is None or y.shape is None or len(x.shape) == 2 or 0 in (*x.shape, *y.shape):
         return None
     shape = tuple(d if isinstance(d, int) else -1 for d in y.shape)
@@ -56,7 +68,7 @@ def _row_shape(x: Value, y: Value) -> tuple[int, tuple[int, ...]] | None:
 
 
 def export_matmul(node: Node, t: Target) -> None:
-    """MatMul; transposed operands by Transpose, which onnxruntime fuses, constants turned beforehand.
+    """MatMul; operands by Transpose, which onnxruntime fuses, constants turned beforehand.
 
     Codes to int32 are MatMulInteger.
     """

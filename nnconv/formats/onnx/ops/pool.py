@@ -25,7 +25,8 @@ def export_max_pool(node: Node, t: Target) -> None:
     kernel of their own.
     """
     op, x, y = node.op, node.inputs[0], node.outputs[0]
-    assert isinstance(op, MaxPool2D) and x is not None
+    assert isinstance(op, MaxPool2D)
+    assert x is not None
     dtype = t.inner_type(x)
     wide = DType.FLOAT32 if dtype.bits <= 16 else DType.FLOAT64
     direct = dtype in _MAX_POOL_TYPES and (dtype.is_float or _beside_convolution(node))
@@ -55,7 +56,8 @@ def export_average_pool(node: Node, t: Target) -> None:
     A window over all there is becomes GlobalAveragePool.
     """
     op, x, y = node.op, node.inputs[0], node.outputs[0]
-    assert isinstance(op, AveragePool2D) and x is not None
+    assert isinstance(op, AveragePool2D)
+    assert x is not None
     extents = x.shape[2:] if x.shape is not None else ()
     channels = x.shape[1] if x.shape is not None else None
     if op.padding.is_zero and tuple(extents) == op.window:
@@ -91,7 +93,8 @@ def _mean_convolution(op: AveragePool2D, channels: int, x: str, t: Target) -> st
 def export_l2_pool(node: Node, t: Target) -> None:
     """L2Pool2D: Sqrt(AveragePool(x * x)); ONNX's LpPool takes 16 times as long."""
     op, x, y = node.op, node.inputs[0], node.outputs[0]
-    assert isinstance(op, L2Pool2D) and x is not None
+    assert isinstance(op, L2Pool2D)
+    assert x is not None
     name = t.real(x)
     mean = t.node(
         "AveragePool",

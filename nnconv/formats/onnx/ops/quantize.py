@@ -6,6 +6,7 @@ import numpy as np
 
 from nnconv.formats.onnx import exact
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.weights import guarded
 from nnconv.ir.dtype import COMPLEXES, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -23,7 +24,7 @@ def export_quantize(node: Node, t: Target) -> None:
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
     if not t.is_quantized(x):
-        name = t.real(x)
+        name = guarded(t, x, t.real(x))
         t.set_real(y, name if x.dtype is DType.FLOAT32 else t.cast(name, DType.FLOAT32))
     elif t.inner_type(x) is t.inner_type(y) and t.inner_quant(x) == t.inner_quant(y):
         t.set_codes(y, t.codes(x))

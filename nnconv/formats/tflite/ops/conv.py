@@ -55,7 +55,7 @@ def filter_shape(s: Source, weights: Value, rank: int) -> tuple[int, ...]:
 
 
 def pair(s: Source, prefix: str) -> tuple[int, int]:
-    """Options ``<prefix>_h`` and ``<prefix>_w`` (or ``<prefix>_h_factor`` ...), which must be positive."""
+    """Options ``<prefix>_h`` and ``<prefix>_w`` (with ``_factor`` for dilations), all positive."""
     suffix = "_factor" if prefix == "dilation" else ""
     height, width = (s.options.int(f"{prefix}_{axis}{suffix}") for axis in "hw")
     if height < 1 or width < 1:
@@ -66,7 +66,8 @@ def pair(s: Source, prefix: str) -> tuple[int, int]:
 def scaled_bias(s: Source, x: Value, weights: Value, bias: Value | None) -> Value | None:
     """The bias as [O], an integer one at scale x * weights: LiteRT adds its codes as they are.
 
-    What the file says of its scale may be rounded, missing, or (where layers share a bias) another's.
+    What the file says of its scale may be rounded, missing, or (where layers share a bias)
+    another's.
     """
     if bias is None:
         return None
@@ -113,7 +114,7 @@ def import_conv_2d(s: Source) -> None:
 
 
 def import_depthwise_conv_2d(s: Source) -> None:
-    """DEPTHWISE_CONV_2D: filter [1, H, W, C * multiplier]; LiteRT believes the shapes, not the option."""
+    """DEPTHWISE_CONV_2D: filter [1, H, W, C * multiplier]; the shapes count, not the option."""
     x, weights, bias = s.operand(0), s.operand(1), s.optional(2)
     extents = spatial_extents(s, x, 4)
     filters = filter_shape(s, weights, 4)
@@ -203,8 +204,8 @@ def _emit_transposed(
 ) -> None:
     """A transposed convolution whose result has the shape that operand 0 says.
 
-    LiteRT pads as the forward convolution from that shape would. Where the shape is only known at run
-    time, the full result is cut then.
+    LiteRT pads as the forward convolution from that shape would. Where the shape is only known at
+    run time, the full result is cut then.
     """
     x = inputs[0]
     assert x is not None
@@ -253,7 +254,7 @@ def _emit_cut(
     zero, two = s.const(np.zeros(1, shape.dtype.numpy)), s.const(np.full(1, 2, shape.dtype.numpy))
     starts = vector((0,) * len(window), 0)
     if s.options.int("padding") == Scheme.SAME:
-        # forward padding: whatever the last window lacks, and what a window is longer than its stride
+        # what the last window lacks, and what a window is longer than its stride
         reach = [(w - 1) * d + 1 for w, d in zip(window, op.dilation, strict=True)]
         longer = vector(tuple(r - p for r, p in zip(reach, op.stride, strict=True)), 0)
         lacking = s.add(e.FloorMod(), [s.add(e.Neg(), [shape]), vector(op.stride, 1)])

@@ -21,7 +21,7 @@ _SHUFFLED_BLOCK = (4, 16)
 
 
 def import_fully_connected(s: Source) -> None:
-    """FULLY_CONNECTED: without ``keep_num_dims`` the input is flattened to rows of the weights' depth."""
+    """FULLY_CONNECTED: without ``keep_num_dims``, x is cut into rows of the weights' depth."""
     x, weights, bias = s.operand(0), s.operand(1), s.optional(2)
     _, depth = filter_shape(s, weights, 2)
     shuffled = s.options.int("weights_format") == WeightsFormat.SHUFFLED4x16INT8
@@ -58,7 +58,7 @@ def _unshuffled(s: Source, weights: Value) -> Value:
 
 
 def import_batch_matmul(s: Source) -> None:
-    """BATCH_MATMUL; int8 operands to int32 are multiplied as plain integers, without zero points."""
+    """BATCH_MATMUL; int8 to int32 multiplies plain integers, without zero points."""
     a, b = s.operand(0), s.operand(1)
     op = MatMul(transpose_a=s.options.bool("adj_x"), transpose_b=s.options.bool("adj_y"))
     if a.quant is None or b.quant is None or s.output_type().dtype is not DType.INT32:
