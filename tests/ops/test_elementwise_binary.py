@@ -112,6 +112,12 @@ def _case(
 
 
 MATRIX = [_case(op, kind) for op, kinds in DTYPES.items() for kind in kinds.split()]
+HALVES = [
+    _case(op, "float16", resolver="xnn")
+    for op in ("SUB", "SQUARED_DIFFERENCE", "MAXIMUM", "MINIMUM")
+]
+"""Ops that take float16 with LiteRT's delegate only."""
+
 BROADCASTS = [
     _case(op, kinds.split()[0], shapes)
     for op, kinds in DTYPES.items()
@@ -219,7 +225,7 @@ DYNAMIC = [
 @pytest.mark.parametrize(
     "case",
     [
-        *(*MATRIX, *BROADCASTS, *QUANTIZED_BROADCASTS, *ACTIVATIONS, *OPSET_13, *UNEQUAL),
+        *(*MATRIX, *HALVES, *BROADCASTS, *QUANTIZED_BROADCASTS, *ACTIVATIONS, *OPSET_13, *UNEQUAL),
         *(*SPECIAL_CASES, *EXTREMES, *CONSTANTS, *DYNAMIC),
     ],
     ids=str,
@@ -304,6 +310,22 @@ PRELUS = [
             inputs=[PRELU_SPECIALS.reshape(6, 1, 1, 5)],
         )
         for name, slope in SLOPES.items()
+    ),
+    one_op(
+        "PRELU-float16",
+        "PRELU",
+        [("float16", (2, 3, 4, 5)), SLOPES["large"].reshape(1, 1, 5).astype(np.float16)],
+        ("float16", (2, 3, 4, 5)),
+        resolver="xnn",
+        tolerance=2e-3,
+    ),
+    one_op(
+        "PRELU-int16",
+        "PRELU",
+        [("int16", (2, 3, 4, 5), QUANTS["int16"]), (np.arange(5).astype(np.int16), (0.1, 0))],
+        ("int16", (2, 3, 4, 5), WIDER["int16"]),
+        resolver=None,
+        note="LiteRT is wrong for every negative input",
     ),
     _prelu("full", np.random.default_rng(0).uniform(-1, 2, (3, 4, 5)).astype(np.float32)),
     one_op(
