@@ -16,10 +16,11 @@ class Refusal(TypedDict, total=False):
     hint: str
 
 
-_STRINGS = "it works on strings or hash tables of strings"
+_TABLES = "it works on hash tables"
+_STRINGS = "it works on strings"
 _RANDOM = "it draws random numbers, so no two runtimes agree on its result"
 
-OUT_OF_SCOPE = {
+_REASONS = {
     **dict.fromkeys(
         (
             "HASHTABLE",
@@ -27,16 +28,42 @@ OUT_OF_SCOPE = {
             "HASHTABLE_IMPORT",
             "HASHTABLE_SIZE",
             "HASHTABLE_LOOKUP",
-            "LSH_PROJECTION",
-            "SKIP_GRAM",
         ),
-        _STRINGS,
+        (_TABLES, "Look the keys up outside the model."),
+    ),
+    **dict.fromkeys(
+        ("LSH_PROJECTION", "SKIP_GRAM"), (_STRINGS, "Prepare the text outside the model.")
     ),
     **dict.fromkeys(
         ("RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "MULTINOMIAL", "STABLEHLO_RNG_BIT_GENERATOR"),
-        _RANDOM,
+        (_RANDOM, "Give the random numbers to the model as an input."),
+    ),
+    "CONCAT_EMBEDDINGS": ("its meaning was never defined: no runtime has a kernel for it", ""),
+    "DELEGATE": (
+        "it stands for ops that a delegate took over, and only that delegate knows them",
+        "Use the model as it was before a delegate was applied.",
+    ),
+    "PLACEHOLDER_FOR_GREATER_OP_CODES": (
+        "it is no op, but the mark of ops whose number stands in a newer field of the file",
+        "",
     ),
 }
+
+_STABLEHLO = (
+    "StableHLO ops other than STABLEHLO_COMPOSITE aren't translated",
+    "Legalize the StableHLO ops to TFLite's own before saving the model.",
+)
+
+
+def out_of_scope(op: str) -> Refusal | None:
+    """Why a builtin op is left out on purpose; None for the others."""
+    found = _REASONS.get(op)
+    if found is None and op.startswith("STABLEHLO_") and op != "STABLEHLO_COMPOSITE":
+        found = _STABLEHLO
+    if found is None:
+        return None
+    why, hint = found
+    return {"why": why, "reason": Reason.OUT_OF_SCOPE, "hint": hint}
 
 
 def reason_for(op: wire.Operator) -> Refusal:
@@ -52,12 +79,7 @@ def reason_for(op: wire.Operator) -> Refusal:
             "why": f"the meaning of custom op `{op.custom_code}` isn't known",
             "reason": Reason.UNKNOWN_OP,
         }
-    if op.name in OUT_OF_SCOPE:
-        return {"why": OUT_OF_SCOPE[op.name], "reason": Reason.OUT_OF_SCOPE}
-    if op.name.startswith("STABLEHLO_"):
-        return {
-            "why": "LiteRT's interpreter has no kernel for it",
-            "reason": Reason.OUT_OF_SCOPE,
-            "hint": "Legalize the StableHLO ops to TFLite's own before saving the model.",
-        }
-    return {"why": "no translation is known", "reason": Reason.NOT_IMPLEMENTED}
+    return out_of_scope(op.name) or {
+        "why": "no translation is known",
+        "reason": Reason.NOT_IMPLEMENTED,
+    }
