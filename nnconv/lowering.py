@@ -88,7 +88,7 @@ def to_onnx(
         raise UsageError(f"io_layout {io_layout!r}; allowed are {', '.join(IO_LAYOUTS)}")
     if int8 not in INT8_FORMS:
         raise UsageError(f"int8 {int8!r}; allowed are {', '.join(INT8_FORMS)}")
-    layout = LayoutPass(Layout.NCHW, move_io=io_layout == "nchw")
+    layout = LayoutPass(Layout.NCHW, edge=model.main if io_layout == "nchw" else None)
     run_passes(model, onnx_passes(layout))
     result, written = writer.to_wire(model, model.main, opset=version, resign=int8 == "resign")
     return Lowered(result, written, layout.moved_io)

@@ -44,7 +44,7 @@ def _mean(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
     count = int(np.prod([x.shape[a] for a in axis]))
     if np.issubdtype(x.dtype, np.floating):
         return np.asarray(total / x.dtype.type(count))
-    return np.sign(total) * (np.abs(total) // max(count, 1))
+    return np.asarray(np.sign(total) * (np.abs(total) // max(count, 1)))
 
 
 def _extreme(function: Callable[..., Array], *, greatest: bool) -> Callable[..., Array]:

@@ -1,8 +1,8 @@
 """Moves a graph to the layout that its target wants, with the fewest transposes.
 
-Regions of moved values start at the spatial ops that fix the other layout. They grow forward and backward
-through ops that don't care or only need an axis remapped (``Op.permute``), and constants follow for
-free. A Transpose stands only where a region meets something that fixes the old order.
+Regions of moved values start at the spatial ops that fix the other layout. They grow forward and
+backward through ops that don't care or only need an axis remapped (``Op.permute``), and constants
+follow for free. A Transpose stands only where a region meets something that fixes the old order.
 
 Two walks, both linear: backward, to see which values are wanted moved; forward, to rewrite.
 """
@@ -14,18 +14,18 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from nnconv.ir.builder import Builder
-from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.graph import Graph, Node, Signature, Value
 from nnconv.ir.op import Layout, LayoutKind, Perm, Permuted
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.norm import L2Normalization, LogSoftmax, Softmax
-from nnconv.ops.reduce import ArgMax, ArgMin
+from nnconv.ops.resize import ResizeBilinear
 from nnconv.ops.rewrite import constant_behind, reshaped, transposed
-from nnconv.ops.shape import Reshape, Transpose
+from nnconv.ops.shape import Reshape, Transpose, Unsqueeze
 from nnconv.ops.spatial import to_layout
 
-_LAST_AXIS_OPS = (Softmax, LogSoftmax, ArgMax, ArgMin, L2Normalization)
-"""Ops that are many times faster along the last dimension (Softmax: 13)."""
+_LAST_AXIS_OPS = (Softmax, LogSoftmax, L2Normalization)
+"""Ops that are faster along the last dimension, where a transpose is due anyway."""
 
 
 class LayoutPass:
@@ -33,17 +33,18 @@ class LayoutPass:
 
     Attributes:
         target: the layout wanted.
-        move_io: whether graph inputs and outputs at the edge of a region change their layout too.
+        edge: the entry point whose inputs and outputs, states left out, change their layout too
+            where they have four dimensions or more and lie at the edge of a region; None: none do.
         moved_io: names of the inputs and outputs that did.
     """
 
     name: ClassVar[str] = "layout"
     requires: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, target: Layout, *, move_io: bool = False) -> None:
+    def __init__(self, target: Layout, *, edge: Signature | None = None) -> None:
         """Choose the layout."""
         self.target = target
-        self.move_io = move_io
+        self.edge = edge
         self.moved_io: list[str] = []
 
     def run(self, graph: Graph) -> bool:
@@ -51,15 +52,17 @@ class LayoutPass:
         if not any(self.is_seed(node) for node in graph.nodes):
             return False
         walk = _Walk(graph, self.target, self._wanted(graph))
-        if self.move_io:
-            self._move_inputs(graph, walk)
+        edge = self.edge if self.edge is not None and self.edge.graph is graph else None
+        if edge is not None:
+            self._move_inputs(graph, len(edge.inputs), walk)
         for node in graph.nodes:
             walk.visit(node)
-        walk.finish(self.moved_io if self.move_io else None)
+        moved = walk.finish(0 if edge is None else len(edge.outputs))
+        self.moved_io = list(dict.fromkeys([*self.moved_io, *moved]))
         return True
 
     def _wanted(self, graph: Graph) -> dict[Value, Perm]:
-        """The transpose in which all readers of a value want it, for values that don't go out as they are."""
+        """The transpose in which all readers of a value want it; values that go out have none."""
         wishes: dict[Value, dict[Perm, int]] = {}
         wanted: dict[Value, Perm] = {}
         outputs = graph.output_set()
@@ -75,18 +78,18 @@ class LayoutPass:
             settled = {settle(v) for v in node.outputs if v.use_count or v in outputs}
             perm = self._seed_perm(node) or (settled.pop() if len(settled) == 1 else None)
             permuted = None if perm is None else node.op.permute(perm, node.input_types)
-            if perm is None or permuted is None or not _worthwhile(node, permuted, self):
+            if perm is None or permuted is None or not self._worthwhile(node, perm, permuted):
                 continue
             for value in node.outputs:
                 wanted[value] = perm
-            for value, wish in zip(node.inputs, permuted.operands, strict=True):
-                if value is not None and wish is not None and value.type.rank == len(wish):
-                    counts = wishes.setdefault(value, {})
+            for source, wish in zip(node.inputs, permuted.operands, strict=True):
+                if source is not None and wish is not None and source.type.rank == len(wish):
+                    counts = wishes.setdefault(source, {})
                     counts[wish] = counts.get(wish, 0) + 1
-        for value in graph.inputs:
-            perm = settle(value)
+        for entry in graph.inputs:
+            perm = settle(entry)
             if perm is not None:
-                wanted[value] = perm
+                wanted[entry] = perm
         return wanted
 
     def is_seed(self, node: Node) -> bool:
@@ -100,26 +103,29 @@ class LayoutPass:
             return None
         return to_layout(self.target, len(first.shape))
 
-    def _move_inputs(self, graph: Graph, walk: _Walk) -> None:
-        for index, value in enumerate(graph.inputs):
+    def _worthwhile(self, node: Node, perm: Perm, permuted: Permuted) -> bool:
+        """Whether moving a node's operands instead of its results takes no more transposes."""
+        if self.is_seed(node):
+            return True
+        if any(result != perm for result in permuted.results):
+            return False
+        moving = {
+            value
+            for value, wish in zip(node.inputs, permuted.operands, strict=True)
+            if value is not None and wish is not None and value.data is None
+        }
+        if isinstance(node.op, ResizeBilinear) and self.edge is None:
+            return all(value.producer is not None for value in moving)
+        return len(moving) <= 1
+
+    def _move_inputs(self, graph: Graph, count: int, walk: _Walk) -> None:
+        for index, value in enumerate(graph.inputs[:count]):
             perm = walk.wanted.get(value)
-            if perm is not None:
+            if perm is not None and len(perm) > 3:
                 moved = Value(value.name, value.type.permuted(perm), origin=value.origin)
                 graph.inputs[index] = moved
                 walk.replace(value, perm, moved)
                 self.moved_io.append(value.name)
-
-
-def _worthwhile(node: Node, permuted: Permuted, owner: LayoutPass) -> bool:
-    """Whether moving a node's operands instead of its results doesn't take more transposes."""
-    if owner.is_seed(node):
-        return True
-    moving = {
-        value
-        for value, wish in zip(node.inputs, permuted.operands, strict=True)
-        if value is not None and wish is not None and value.data is None
-    }
-    return len(moving) <= 1
 
 
 class _Walk:
@@ -142,7 +148,7 @@ class _Walk:
         self._outputs = graph.output_set()
 
     def replace(self, value: Value, perm: Perm | None, new: Value) -> None:
-        """Say that ``value`` is no longer made, but ``new``, transposed by ``perm`` (None: as it was)."""
+        """Say that ``new``, ``value`` transposed by ``perm`` (None: as it was), stands for it."""
         self._gone.add(value)
         if perm is None:
             self.native[value] = new
@@ -163,22 +169,24 @@ class _Walk:
             if value is not None and value in self._gone:
                 node.replace_input_with(index, self._native(value, builder))
 
-    def finish(self, moved_io: list[str] | None) -> None:
+    def finish(self, movable: int) -> list[str]:
         """Give the graph its outputs and take out what was replaced.
 
-        With ``moved_io``, outputs that only exist moved go out so, and their names are added to it.
+        The first ``movable`` outputs go out moved if they only exist so; returns their names.
         """
         builder = Builder(self.graph)
-        outputs = []
-        for value in self.graph.outputs:
-            if moved_io is not None and value in self._gone and value not in self.native:
+        outputs, names = [], []
+        for index, value in enumerate(self.graph.outputs):
+            moved = index < movable and value in self._gone and value not in self.native
+            if moved and len(self.moved[value][0]) > 3:
                 outputs.append(self.moved[value][1])
-                moved_io.append(value.name)
+                names.append(value.name)
             else:
                 outputs.append(self._native(value, builder))
         self.graph.outputs = outputs
         for node in reversed(self._dead):
             self.graph.remove(node)
+        return names
 
     def _choose(self, node: Node) -> Perm | None:
         """The transpose in which a node should work, or None for the old order."""
@@ -196,15 +204,22 @@ class _Walk:
         ]
         if not perms:
             return wish
-        if wish is None and isinstance(node.op, _LAST_AXIS_OPS) and _along_last(node):
-            return None
         best = max(perms, key=perms.count)
+        if wish is None and _prefers_last(node) and self._is_due(node, best):
+            return None
         others = sum(
             v.data is None and v.type.rank == len(best) and v not in self.moved
             for v in node.inputs
             if v is not None
         )
         return best if wish == best or perms.count(best) >= others else None
+
+    def _is_due(self, node: Node, perm: Perm) -> bool:
+        """Whether a node's result will be wanted in the old order even if it is moved."""
+        (result,) = node.outputs
+        return result in self._outputs or any(
+            use.node.op.permute(perm, use.node.input_types) is None for use in result.uses
+        )
 
     def _rewrite(self, node: Node, permuted: Permuted, builder: Builder) -> None:
         inputs = [
@@ -253,8 +268,8 @@ class _Walk:
     def _flatten(self, node: Node, builder: Builder) -> bool:
         """A Reshape of a moved value that needs no transpose before it.
 
-        Either only extents of 1 changed places, or the result is [batch, rest] and all that reads it is fully
-        connected layers, whose constant weights take the new order instead.
+        Either only extents of 1 changed places, or the result is [batch, rest] and only fully
+        connected layers read it, whose constant weights take the new order instead.
         """
         value, op = node.inputs[0], node.op
         if value is None or value not in self._gone or value in self.native:
@@ -284,7 +299,7 @@ class _Walk:
         return True
 
     def _fed_layers(self, node: Node, value: Value, perm: Perm) -> list[Node] | None:
-        """The fully connected layers behind a flattening Reshape; None unless they are all that reads it."""
+        """The fully connected layers behind a flattening Reshape; None if another op reads it."""
         result = node.outputs[0]
         rest = None if value.shape is None else static_shape(value.shape[1:])
         if rest is None or perm[0] != 0 or result in self._outputs or not result.shape:
@@ -305,13 +320,12 @@ class _Walk:
         return layers
 
 
-def _along_last(node: Node) -> bool:
-    first = node.input_types[0]
-    return (
-        first is not None
-        and first.rank is not None
-        and node.op.attributes()["axis"] == first.rank - 1
-    )
+def _prefers_last(node: Node) -> bool:
+    """Whether a node is faster with its present last dimension at the end."""
+    if isinstance(node.op, ResizeBilinear):
+        return True
+    rank = node.inputs[0].type.rank if node.inputs[0] is not None else None
+    return isinstance(node.op, _LAST_AXIS_OPS) and rank is not None and node.op.axis == rank - 1
 
 
 def _is_identity(perm: Perm | None) -> bool:
@@ -319,7 +333,7 @@ def _is_identity(perm: Perm | None) -> bool:
 
 
 def _keeps_order(kind: TensorType, perm: Perm) -> bool:
-    """Whether a transpose only moves extents of 1, so that the elements keep their order."""
+    """Whether a transpose only moves extents of 1: the elements keep their order."""
     if kind.shape is None:
         return False
     real = [p for p in perm if kind.shape[p] != 1]
@@ -327,22 +341,31 @@ def _keeps_order(kind: TensorType, perm: Perm) -> bool:
 
 
 def _lifted(value: Value, perm: Perm, builder: Builder) -> Value:
-    """A value of lower rank under the full rank, transposed; a constant's leading extents of 1 are dropped."""
-    dims = [d if isinstance(d, int) else -1 for d in value.shape or ()]
-    if value.data is not None and value.data.size == 1:
+    """A value of lower rank under the full rank, transposed.
+
+    A constant's leading extents of 1 are dropped; where all extents are 1, nothing is done.
+    """
+    shape = value.shape
+    assert shape is not None
+    if all(dim == 1 for dim in shape):
         return value
-    full = reshaped(builder, value, (*[1] * (len(perm) - len(dims)), *dims))
+    new = len(perm) - len(shape)
+    if value.data is None:
+        full = builder.add(Unsqueeze(axes=tuple(range(new))), [value], name=value.name)
+        return moved_by(builder, full, perm)
+    full = reshaped(builder, value, (*[1] * new, *value.data.shape))
     result = moved_by(builder, full, perm)
-    extents = static_shape(result.shape)
-    if extents is None or constant_behind(result) is None:
-        return result
-    lead = next((i for i, d in enumerate(extents) if d != 1), len(extents) - 1)
-    return reshaped(builder, result, extents[lead:])
+    assert result.data is not None
+    extents = list(result.data.shape)
+    while extents[0] == 1:
+        extents.pop(0)
+    return reshaped(builder, result, extents)
 
 
 def moved_by(builder: Builder, value: Value, perm: Sequence[int]) -> Value:
-    """``value`` transposed: for nothing if a Transpose made it the other way round, by Reshape if only
-    extents of 1 move.
+    """``value`` transposed: by Reshape if only extents of 1 move.
+
+    It costs nothing if a Transpose made it the other way round.
     """
     producer = value.producer
     if producer is not None and isinstance(producer.op, Transpose) and producer.op.perm is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
@@ -37,18 +39,19 @@ _MOVED_AS = {DType.INT16: DType.INT32, DType.UINT16: DType.INT32}
 
 def _places(extent: int, size: int, coordinates: str) -> list[np.ndarray]:
     """Where result elements lie by ONNX's definition, as differing roundings of it may have it."""
-    results = []
-    for kind in (np.float32, np.float64):
+    scale = np.float32(size) / np.float32(extent)
+    if coordinates == "asymmetric":
+        return [np.arange(size, dtype=np.float32) / scale]
+    results: list[np.ndarray] = []
+    kinds: tuple[Any, Any] = (np.float32, np.float64)
+    for kind in kinds:
         steps = np.arange(size, dtype=kind)
-        scale = kind(np.float32(size) / np.float32(extent))
         if coordinates == "align_corners":
-            ratio = kind(extent - 1) / kind(max(size - 1, 1))
-            results += [steps * kind(extent - 1) / kind(max(size - 1, 1)), steps * ratio]
-        elif coordinates == "half_pixel":
-            middles = steps + kind(0.5)
-            results += [middles / scale - kind(0.5), middles * (kind(1) / scale) - kind(0.5)]
-        elif kind is np.float32 or size % extent == 0:
-            results.append(steps / scale)
+            before, after = kind(extent - 1), kind(max(size - 1, 1))
+            results += [steps * before / after, steps * (before / after)]
+        else:
+            middles, factor = steps + kind(0.5), kind(scale)
+            results += [middles / factor - kind(0.5), middles * (1 / factor) - kind(0.5)]
     return results
 
 

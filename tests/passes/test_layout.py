@@ -1,0 +1,465 @@
+"""The layout pass: what it computes stays the same, and no transpose is left that needn't be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from nnconv.backends.reference.executor import run_graph
+
+from nnconv.ir import Activation, Builder, DType, Graph, Layout, Model, Quant, Signature, Value
+from nnconv.ir.graph import State
+from nnconv.ir.types import Dim
+from nnconv.ir.verifier import verify_model
+from nnconv.ops import elementwise as e
+from nnconv.ops import reduce as r
+from nnconv.ops.conv import Conv2D
+from nnconv.ops.gather import Gather
+from nnconv.ops.matmul import FullyConnected
+from nnconv.ops.norm import L2Normalization, LogSoftmax, Softmax
+from nnconv.ops.pool import MaxPool2D
+from nnconv.ops.resize import ResizeBilinear, ResizeNearest
+from nnconv.ops.shape import Concat, Reshape, ShapeOf, Split, Squeeze, Tile, Transpose
+from nnconv.ops.slices import Pad, Slice
+from nnconv.ops.spatial import Padding
+from nnconv.passes.base import run_passes
+from nnconv.passes.layout import LayoutPass
+from nnconv.passes.prune import PrunePass
+
+F32 = DType.FLOAT32
+
+
+class Net:
+    """A graph under construction, with short words for what image networks are made of."""
+
+    def __init__(self, *shape: Dim, dtype: DType = F32) -> None:
+        self.rng = np.random.default_rng(0)
+        self.graph = Graph("net")
+        self.b = Builder(self.graph)
+        self.x = self.b.input("x", dtype, shape or (2, 4, 5, 3))
+
+    def floats(self, *shape: int) -> Value:
+        return self.b.const(self.rng.standard_normal(shape).astype(np.float32))
+
+    def conv(self, x: Value, filters: int, size: int = 1, stride: int = 1) -> Value:
+        depth = x.shape[-1]  # type: ignore[index]
+        edge = (size // 2, size // 2)
+        op = Conv2D(stride=(stride, stride), dilation=(1, 1), padding=Padding(edge, edge))
+        return self.b.add(op, [x, self.floats(filters, size, size, depth), self.floats(filters)])
+
+    def out(self, *values: Value) -> None:
+        self.graph.outputs += values
+
+
+def arrays(graph: Graph, *, extent: int = 3) -> list[np.ndarray]:
+    rng = np.random.default_rng(1)
+    return [
+        rng.standard_normal(tuple(d if isinstance(d, int) else extent for d in value.shape)).astype(
+            value.dtype.numpy
+        )
+        for value in graph.inputs
+    ]
+
+
+def count(graph: Graph, kind: type = Transpose) -> int:
+    return sum(isinstance(node.op, kind) for node in graph.nodes)
+
+
+def move(graph: Graph, *, extent: int = 3) -> int:
+    """Run the pass, compare before and after, and give the number of transposes left."""
+    inputs = arrays(graph, extent=extent)
+    before = run_graph(graph, inputs)
+    names = [(v.name, v.type) for v in graph.inputs]
+    model = Model([Signature("", graph)])
+    verify_model(model)
+    run_passes(model, [PrunePass(), LayoutPass(Layout.NCHW), PrunePass()], verify=True)
+    assert [(v.name, v.type) for v in graph.inputs] == names
+    for node in graph.nodes:
+        if isinstance(node.op, Conv2D | MaxPool2D):
+            assert node.op.layout is Layout.NCHW
+    after = run_graph(graph, inputs)
+    for old, new in zip(before, after, strict=True):
+        assert old.shape == new.shape
+        np.testing.assert_allclose(new, old, rtol=1e-5, atol=1e-5)
+    return count(graph)
+
+
+# ---------------------------------------------------------------- K02 to K04
+
+
+def test_nothing_but_the_interface_is_transposed():
+    net = Net()
+    left = net.conv(net.x, 6, 3)
+    left = net.b.add(e.Clip(low=0.0, high=float("inf")), [left])
+    left = net.b.add(e.Add(), [left, net.floats(6)])
+    left = net.conv(left, 4)
+    right = net.conv(net.x, 7)
+    joined = net.b.add(Concat(axis=3), [left, right])
+    net.out(net.b.add(r.ReduceMean(axes=(1, 2)), [joined]))
+    assert move(net.graph) == 1
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 4, 4), (2, 4, 4, 4), (1, 4, 5, 4), (1, 1, 1, 4)])
+@pytest.mark.parametrize("wide", [(), (3,), (2,), (1,), (1, 3), (1, 2, 3)])
+@pytest.mark.parametrize("rank", [0, 1, 2, 3, 4])
+def test_constants_follow_by_place_not_by_size(shape, wide, rank):
+    net = Net(*shape)
+    const = tuple(d if i in wide else 1 for i, d in enumerate(shape))[4 - rank :]
+    net.out(net.b.add(e.Add(), [net.conv(net.x, 4), net.floats(*const)]))
+    assert move(net.graph) <= 2
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 1), (2, 1, 1), (3, 5), (1, 2, 3, 5), (1, 1, 1, 5)])
+def test_constants_of_lower_rank_keep_their_meaning(shape):
+    net = Net(1, 2, 3, 7)
+    net.out(net.b.add(e.Mul(), [net.conv(net.x, 5), net.floats(*shape)]))
+    assert move(net.graph) == 2
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (3, 1), (4, 1, 5), (4, 3, 5), (2, 4, 3, 5), (1, 1)])
+def test_operands_of_lower_rank_keep_their_meaning(shape):
+    net = Net(2, 4, 3, 7)
+    other = net.b.input("other", F32, shape)
+    net.out(net.b.add(e.Sub(), [net.b.add(e.Abs(), [other]), net.conv(net.x, 5)]))
+    move(net.graph)
+
+
+def test_an_operand_of_unknown_extents_is_lifted():
+    net = Net(2, 4, 3, 7)
+    other = net.b.input("other", F32, ("a", "b", 5))
+    y = net.b.add(e.Sub(), [net.conv(net.x, 5), other])
+    net.out(y)
+    inputs = [*arrays(net.graph)[:1], np.ones((4, 3, 5), np.float32)]
+    before = run_graph(net.graph, inputs)
+    model = Model([Signature("", net.graph)])
+    run_passes(model, [LayoutPass(Layout.NCHW)], verify=True)
+    np.testing.assert_allclose(run_graph(net.graph, inputs)[0], before[0], rtol=1e-5, atol=1e-5)
+
+
+# ---------------------------------------------------------------- K06: ops with axes
+
+
+def _pair(build: Callable[[Net, Value], Value | Sequence[Value]]) -> int:
+    net = Net(2, 3, 4, 7)
+    y = build(net, net.conv(net.x, 5))
+    net.out(*([y] if isinstance(y, Value) else y))
+    return move(net.graph)
+
+
+REDUCTIONS = [r.ReduceMean, r.ReduceSum, r.ReduceProd, r.ReduceMax, r.ReduceMin]
+AXES = [(0,), (1,), (2,), (3,), (1, 2), (0, 3), (2, 3), (0, 1, 2, 3), ()]
+
+
+@pytest.mark.parametrize("kind", REDUCTIONS)
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("keep", [False, True])
+def test_reductions(kind, axes, keep):
+    left = _pair(lambda net, y: net.b.add(kind(axes=axes, keep_dims=keep), [y]))
+    assert left == (1 if not keep and set(axes) & {3} else left)
+    assert left <= 2
+
+
+@pytest.mark.parametrize("op", [r.ArgMax, r.ArgMin])
+@pytest.mark.parametrize("axis", range(4))
+@pytest.mark.parametrize("keep", [False, True])
+def test_indices_of_extremes(op, axis, keep):
+    left = _pair(lambda net, y: net.b.add(op(axis=axis, keep_dims=keep), [y]))
+    assert left == (1 if axis == 3 else 2)
+
+
+@pytest.mark.parametrize("axis", range(4))
+@pytest.mark.parametrize("kind", [Softmax, LogSoftmax, L2Normalization])
+def test_normalizations(kind, axis):
+    assert _pair(lambda net, y: net.b.add(kind(axis=axis), [y])) == 2
+
+
+@pytest.mark.parametrize("axis", range(4))
+def test_running_sums(axis):
+    assert _pair(lambda net, y: net.b.add(r.CumSum(axis=axis, reverse=True), [y])) == 2
+
+
+@pytest.mark.parametrize("axis", range(4))
+def test_joining_and_splitting(axis):
+    def build(net: Net, y: Value) -> list[Value]:
+        joined = net.b.add(Concat(axis=axis), [y, y])
+        size = y.shape[axis]
+        parts = net.b.add_many(Split(axis=axis, sizes=(1, 2 * size - 1)), [joined])
+        return [net.conv(parts[0], 2), net.b.add(e.Neg(), [parts[1]])]
+
+    assert _pair(build) == 3
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        Slice(starts=(0, 1, 1, 2), ends=(None, 3, None, -1), strides=(1, 1, 2, 1)),
+        Slice(starts=(None, -1, 0, 4), ends=(None, None, 2, 0), strides=(-1, -1, 1, -2)),
+        Pad(before=(0, 1, 2, 3), after=(1, 0, 0, 2)),
+        Tile(repeats=(1, 2, 1, 3)),
+        Transpose(perm=(0, 3, 1, 2)),
+        Transpose(perm=(3, 2, 1, 0)),
+        Squeeze(axes=()),
+        Reshape(shape=(2, -1)),
+        Reshape(shape=(6, 20)),
+    ],
+)
+def test_moving_ops(op):
+    assert _pair(lambda net, y: net.b.add(op, [y])) <= 2
+
+
+def test_transposes_of_the_source_cancel():
+    net = Net(2, 7, 3, 4)
+    y = net.conv(net.b.add(Transpose(perm=(0, 2, 3, 1)), [net.x]), 5)
+    net.out(net.b.add(Transpose(perm=(0, 3, 1, 2)), [y]))
+    assert move(net.graph) == 0
+
+
+@pytest.mark.parametrize("axis", range(4))
+def test_gather(axis):
+    def build(net: Net, y: Value) -> Value:
+        return net.b.add(Gather(axis=axis), [y, net.b.const(np.array([1, 0], np.int32))])
+
+    assert _pair(build) <= 2
+
+
+def test_shape_of_a_moved_value():
+    def build(net: Net, y: Value) -> list[Value]:
+        return [net.b.add(ShapeOf(), [y]), net.b.add(ShapeOf(dims=(3, 1)), [y])]
+
+    assert _pair(build) == 1
+
+
+# ---------------------------------------------------------------- structure
+
+
+def test_squeeze_and_excite_keeps_inside():
+    net = Net()
+    y = net.conv(net.x, 6, 3)
+    gate = net.b.add(r.ReduceMean(axes=(1, 2), keep_dims=True), [y])
+    gate = net.b.add(e.Sigmoid(), [net.conv(net.conv(gate, 2), 6)])
+    net.out(net.conv(net.b.add(e.Mul(), [y, gate]), 4))
+    assert move(net.graph) == 2
+
+
+def test_squeeze_and_excite_with_fully_connected_layers():
+    net = Net()
+    y = net.conv(net.x, 6, 3)
+    gate = net.b.add(r.ReduceMean(axes=(1, 2)), [y])
+    gate = net.b.add(FullyConnected(), [gate, net.floats(6, 6), None])
+    gate = net.b.add(Reshape(shape=(2, 1, 1, 6)), [gate])
+    net.out(net.conv(net.b.add(e.Mul(), [y, gate]), 4))
+    assert move(net.graph) == 2
+
+
+def test_select_and_prelu_follow():
+    net = Net()
+    y = net.conv(net.x, 6)
+    y = net.b.add(e.PRelu(), [y, net.floats(1, 1, 6)])
+    y = net.b.add(e.Select(), [net.b.add(e.Less(), [y, net.floats(6)]), y, net.floats()])
+    net.out(net.conv(y, 3))
+    assert move(net.graph) == 2
+
+
+def test_an_output_inside_a_region_costs_one_transpose():
+    net = Net()
+    middle = net.conv(net.x, 6)
+    net.out(middle, net.conv(middle, 3), middle)
+    assert move(net.graph) == 3
+
+
+def test_two_readers_share_a_transpose():
+    net = Net()
+    y = net.conv(net.x, 6)
+    net.out(*(net.b.add(Reshape(shape=(4, 60)), [y]) for _ in range(3)))
+    assert move(net.graph) == 2
+
+
+def test_input_read_in_both_orders():
+    net = Net()
+    net.out(net.conv(net.x, 6), net.b.add(Reshape(shape=(-1,)), [net.x]))
+    assert move(net.graph) == 2
+
+
+def test_residual_of_two_inputs_is_transposed_behind_the_sum():
+    net = Net()
+    other = net.b.input("other", F32, (2, 4, 5, 3))
+    net.out(net.conv(net.b.add(e.Add(), [net.x, other]), 4))
+    assert move(net.graph) == 2
+
+
+def test_flattening_turns_the_weights():
+    net = Net()
+    flat = net.b.add(Reshape(shape=(2, 120)), [net.conv(net.x, 6)])
+    net.out(net.b.add(FullyConnected(), [flat, net.floats(4, 120), net.floats(4)]))
+    assert move(net.graph) == 1
+
+
+def test_flattening_read_twice():
+    net = Net()
+    flat = net.b.add(Reshape(shape=(2, 120)), [net.conv(net.x, 6)])
+    net.out(net.b.add(FullyConnected(), [flat, net.floats(4, 120), None]), flat)
+    assert move(net.graph) == 2
+
+
+def test_shared_weights_are_turned_for_one_reader_only():
+    net = Net()
+    weights = net.floats(4, 120)
+    flat = net.b.add(Reshape(shape=(2, 120)), [net.conv(net.x, 6)])
+    plain = net.b.input("plain", F32, (3, 120))
+    net.out(*(net.b.add(FullyConnected(), [v, weights, None]) for v in (flat, plain)))
+    assert move(net.graph) == 1
+
+
+def test_extents_of_one_need_no_transpose():
+    net = Net(2, 1, 1, 3)
+    y = net.conv(net.x, 6)
+    net.out(net.b.add(Reshape(shape=(2, 6)), [y]), y)
+    assert move(net.graph) == 0
+
+
+def test_one_channel_in_needs_no_transpose():
+    net = Net(2, 4, 5, 1)
+    net.out(net.b.add(r.ReduceMax(axes=(1, 2)), [net.conv(net.x, 3)]))
+    assert move(net.graph) == 0
+
+
+@pytest.mark.parametrize("shape", [("n", 4, 5, 3), ("n", "h", "w", 3), (None, None, None, 3)])
+def test_dynamic_extents(shape):
+    net = Net(*shape)
+    y = net.b.add(e.Mul(), [net.conv(net.x, 4, 3), net.floats(4)])
+    gate = net.b.add(r.ReduceMean(axes=(1, 2), keep_dims=True), [y])
+    net.out(net.b.add(e.Mul(), [y, gate]), net.b.add(Reshape(shape=(-1, 4)), [gate]))
+    assert move(net.graph) == 2
+
+
+def test_dynamic_batch_of_single_pixels():
+    net = Net("n", 1, 1, 3)
+    net.out(net.b.add(Reshape(shape=(-1, 4)), [net.conv(net.x, 4)]))
+    assert move(net.graph) == 0
+
+
+@pytest.mark.parametrize("kind", [ResizeBilinear, ResizeNearest])
+def test_resize_between_convolutions_moves(kind):
+    net = Net()
+    y = net.b.add(kind(size=(8, 10), half_pixel=True), [net.conv(net.x, 4)])
+    net.out(net.conv(y, 3))
+    assert move(net.graph) == 2
+    assert _resize(net.graph).layout is Layout.NCHW
+
+
+def test_bilinear_resize_at_an_edge_stays():
+    net = Net()
+    y = net.conv(net.b.add(ResizeBilinear(size=(8, 10)), [net.x]), 4)
+    net.out(y)
+    assert move(net.graph) == 2
+    assert _resize(net.graph).layout is Layout.NHWC
+    net = Net()
+    net.out(net.b.add(ResizeBilinear(size=(8, 10)), [net.conv(net.x, 4)]))
+    assert move(net.graph) == 2
+    assert _resize(net.graph).layout is Layout.NHWC
+
+
+def _resize(graph: Graph) -> ResizeBilinear:
+    (op,) = [n.op for n in graph.nodes if isinstance(n.op, ResizeBilinear | ResizeNearest)]
+    return op
+
+
+def test_attention_over_channels_stays_inside():
+    net = Net()
+    y = net.conv(net.x, 6)
+    net.out(net.conv(net.b.add(e.Mul(), [net.b.add(Softmax(axis=3), [y]), y]), 3))
+    assert move(net.graph) == 2
+
+
+def test_quantized_parameters_follow():
+    net = Net()
+    quant = Quant.per_tensor(0.05, 3)
+    graph = Graph("q")
+    b = Builder(graph)
+    x = b.input("x", DType.INT8, (2, 4, 5, 3), quant=quant)
+    weights = b.const(
+        net.rng.integers(-99, 99, (6, 3, 3, 3)).astype(np.int8),
+        quant=Quant.per_channel([0.01 * (i + 1) for i in range(6)], axis=0),
+    )
+    op = Conv2D(
+        stride=(2, 1),
+        dilation=(1, 1),
+        padding=Padding((0, 1), (1, 1)),
+        activation=Activation.RELU6,
+    )
+    y = b.add(op, [x, weights, None], quant=quant)
+    scale = b.const(
+        np.arange(1, 7, dtype=np.int8), quant=Quant.per_channel([0.1, 0.2, 0.3] * 2, axis=0)
+    )
+    y = b.add(e.Mul(), [y, scale], quant=Quant.per_tensor(0.1, -5))
+    graph.outputs = [y]
+    inputs = [net.rng.integers(-128, 128, (2, 4, 5, 3)).astype(np.int8)]
+    before = run_graph(graph, inputs)
+    run_passes(Model([Signature("", graph)]), [LayoutPass(Layout.NCHW)], verify=True)
+    assert count(graph) == 2
+    np.testing.assert_array_equal(run_graph(graph, inputs)[0], before[0])
+
+
+# ---------------------------------------------------------------- K07: the interface
+
+
+def _moved(net: Net, **extra: object) -> tuple[Model, LayoutPass]:
+    model = Model([Signature("", net.graph, **extra)])  # type: ignore[arg-type]
+    layout = LayoutPass(Layout.NCHW, edge=model.main)
+    run_passes(model, [layout, PrunePass()], verify=True)
+    return model, layout
+
+
+def test_interface_moves_on_request():
+    net = Net()
+    y = net.conv(net.x, 6)
+    flat = net.b.add(r.ReduceMax(axes=(1, 2)), [y])
+    y.name, flat.name = "y", "flat"
+    net.out(y, flat, y)
+    inputs = arrays(net.graph)
+    before = run_graph(net.graph, inputs)
+    model, layout = _moved(net)
+    assert layout.moved_io == ["x", "y"]
+    assert count(net.graph) == 0
+    assert [v.shape for v in (*model.inputs, *model.outputs)] == [
+        (2, 3, 4, 5),
+        (2, 6, 4, 5),
+        (2, 6),
+        (2, 6, 4, 5),
+    ]
+    after = run_graph(net.graph, [inputs[0].transpose(0, 3, 1, 2)])
+    np.testing.assert_allclose(after[0].transpose(0, 2, 3, 1), before[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(after[1], before[1], rtol=1e-5, atol=1e-5)
+
+
+def test_bilinear_resize_moves_with_the_interface():
+    net = Net()
+    net.out(net.conv(net.b.add(ResizeBilinear(size=(8, 10)), [net.x]), 4))
+    _, layout = _moved(net)
+    assert layout.moved_io[:1] == ["x"]
+    assert count(net.graph) == 0
+
+
+def test_inputs_outside_regions_stay():
+    net = Net()
+    other = net.b.input("other", F32, (2, 3, 4, 5))
+    net.out(net.conv(net.x, 4), net.b.add(Reshape(shape=(-1,)), [other]))
+    _, layout = _moved(net)
+    assert "other" not in layout.moved_io
+    assert net.graph.inputs[1].shape == (2, 3, 4, 5)
+
+
+def test_states_keep_their_layout_and_are_found_again():
+    net = Net()
+    held = net.b.input("held", F32, (2, 4, 5, 6))
+    following = net.b.add(e.Add(), [net.conv(net.x, 6), held])
+    net.out(net.conv(following, 2), following)
+    state = State(held, following, np.zeros((2, 4, 5, 6), np.float32), "held")
+    model, layout = _moved(net, states=(state,))
+    assert layout.moved_io[:1] == ["x"]
+    assert "held" not in layout.moved_io
+    assert net.graph.inputs[1] is held
+    (found,) = model.states
+    assert found.output is net.graph.outputs[1]
+    assert found.output.shape == (2, 4, 5, 6)
