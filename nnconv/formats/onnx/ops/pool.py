@@ -9,7 +9,7 @@ from nnconv.formats.onnx.ops.conv import pads
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
-from nnconv.ir.quant import Quant
+from nnconv.ir.quant import Quant, quantize
 from nnconv.ops.conv import Conv2D
 from nnconv.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 
@@ -34,12 +34,18 @@ def export_max_pool(node: Node, t: Target) -> None:
     result = t.node(
         "MaxPool", [codes], kernel_shape=op.window, strides=op.stride, **pads(op.padding)
     )
-    if not direct:
-        result = t.cast(result, dtype)
-    if op.activation.bounds is not None and t.is_quantized(y):
-        t.set_codes(y, t.clip_codes(result, t.inner_quant(y), dtype, op.activation.bounds))
+    bounds = op.activation.bounds
+    if bounds is None or not t.is_quantized(y):
+        result = t.activate(result, op.activation, y)
+    elif not direct:
+        limits = quantize(np.asarray(bounds, np.float64), t.inner_quant(y), dtype)
+        if tuple(limits.tolist()) != dtype.int_range:
+            result = t.node(
+                "Clip", [result, *(t.const(limit.astype(wide.numpy)) for limit in limits)]
+            )
     else:
-        t.set_codes(y, t.activate(result, op.activation, y))
+        result = t.clip_codes(result, t.inner_quant(y), dtype, bounds)
+    t.set_codes(y, result if direct else t.cast(result, dtype))
 
 
 def _beside_convolution(node: Node) -> bool:
