@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from support.elementwise import QUANTS, WIDER, one_op
-from support.spine import Case, check, onnx_ops
+from support.spine import Case, check, onnx_ops, optimized_ops
 from support.tflite_builder import TfliteBuilder
 
 SHAPE = (2, 3, 4, 5)
@@ -210,6 +210,23 @@ CONSTANTS = [
     for op in ("ADD", "SUB", "MUL")
     for quant in (None, (0.05, 3))
 ]
+DIFFERENCES = [
+    one_op(
+        f"SUB-{dtype}-{form}-{side}",
+        "SUB",
+        [(codes, quant), (dtype, (256,), quant)]
+        if side == "left"
+        else [(dtype, (256,), quant), (codes, quant)],
+        (dtype, (256,), (0.3, zero)),
+        options={"int8": form},
+        note="subtraction is an addition of inverted codes",
+    )
+    for dtype, zero in (("int8", 5), ("uint8", 120))
+    for quant in ((0.17, zero),)
+    for codes in (np.arange(256).astype("uint8").view(dtype),)
+    for form in ("resign", "keep")
+    for side in ("left", "right")
+]
 DYNAMIC = [
     one_op(
         f"{op}-dynamic",
@@ -226,7 +243,7 @@ DYNAMIC = [
     "case",
     [
         *(*MATRIX, *HALVES, *BROADCASTS, *QUANTIZED_BROADCASTS, *ACTIVATIONS, *OPSET_13, *UNEQUAL),
-        *(*SPECIAL_CASES, *EXTREMES, *CONSTANTS, *DYNAMIC),
+        *(*SPECIAL_CASES, *EXTREMES, *CONSTANTS, *DIFFERENCES, *DYNAMIC),
     ],
     ids=str,
 )
@@ -435,6 +452,11 @@ def test_prelu_takes_the_fast_form_that_is_exact(slopes: str, wanted: str, tmp_p
     assert wanted in counts
     assert "PRelu" not in counts
     assert "Where" not in counts
+
+
+def test_differences_are_integer_additions(tmp_path: Path) -> None:
+    check(_case("SUB", "int8"), tmp_path)
+    assert optimized_ops(tmp_path / "model.onnx", tmp_path).get("QLinearAdd") == 1
 
 
 def test_prelu_after_a_convolution_stays_in_the_blocked_layout(tmp_path: Path) -> None:
