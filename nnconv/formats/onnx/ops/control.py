@@ -22,7 +22,7 @@ def export_if(node: Node, t: Target) -> None:
     inside = [_all_resigned(t, column) for column in columns]
     branches = []
     for body, name in zip(node.bodies, ("then", "else"), strict=True):
-        inner = _body_of(t)
+        inner = body_of(t)
         for outer, value in zip(operands, body.inputs, strict=True):
             assert outer is not None
             _capture(inner, value, t, outer, body)
@@ -69,7 +69,7 @@ def export_while(node: Node, t: Target) -> None:
         _capture(t, slot.asked, t, slot.first, condition)
     start = _ask(t, condition, node)
 
-    inner = _body_of(t)
+    inner = body_of(t)
     inputs = [
         wire.ValueInfo(t.names.unique("turn"), wire.DataType.INT64, ()),
         wire.ValueInfo(t.names.unique("go_on"), wire.DataType.BOOL, ()),
@@ -99,7 +99,8 @@ def export_while(node: Node, t: Target) -> None:
             _transfer(t, slot.result, t, slot.first)
 
 
-def _body_of(t: Target) -> Target:
+def body_of(t: Target) -> Target:
+    """A context for a body inside ``t``."""
     return Target(opset=t.opset, resign=t.resign, names=t.names, parent=t)
 
 
