@@ -25,6 +25,8 @@ from nnconv.errors import ExitCode, NnconvError, UnsupportedError, UsageError
 if TYPE_CHECKING:
     import numpy as np
 
+    from nnconv.diff.verify import Verification
+
 INTERNAL_ERROR = 70
 """Exit code when nnconv itself is at fault (EX_SOFTWARE of sysexits.h)."""
 
@@ -219,70 +221,97 @@ def convert(
     else:
         for line in describe_report(report):
             click.echo(line)
+        if report.verification is not None:
+            _show_verification(report.verification)
     return ExitCode.DIFFERS if report.verified is False else ExitCode.OK
+
+
+def _show_verification(found: Verification) -> None:
+    from nnconv.diff.verify import HEADER
+
+    print_table(found.title, HEADER, found.rows())
+    for note in found.notes:
+        click.echo(f"  note: {note}")
 
 
 @cli.command()
 @click.argument("model", type=MODEL_FILE)
-@click.option("--graph", "show_graph", is_flag=True, help="Print every node.")
+@click.option("--graph", "show_graph", is_flag=True, help="Print every node, as nnconv reads it.")
 @common_options
 def inspect(*, model: Path, show_graph: bool, as_json: bool) -> None:
-    """Show what the file MODEL holds: entry points, inputs, outputs, ops, weights."""
-    loaded = nnconv.load(model)
-    counts: dict[str, int] = {}
-    constants: dict[int, int] = {}
-    for graph in loaded.graphs():
-        for node in graph.nodes:
-            counts[node.op.name] = counts.get(node.op.name, 0) + 1
-        for value in graph.constants():
-            if value.data is not None:
-                constants[id(value.data)] = value.data.nbytes
-    ops = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-    facts = {
+    """Show what the file MODEL holds: entry points, inputs, outputs, ops, weights.
+
+    Models with ops that nnconv can't convert are shown too; those ops are listed.
+    """
+    from nnconv.formats import summarize
+
+    summary = summarize(model)
+    facts: dict[str, Any] = {
         "path": str(model),
-        "format": loaded.format,
-        "description": loaded.description,
+        "format": summary.format,
+        "description": summary.description,
         "size": model.stat().st_size,
         "signatures": [
             {
-                "key": signature.key,
-                "inputs": [describe_value(value) for value in signature.inputs],
-                "outputs": [describe_value(value) for value in signature.outputs],
-                "states": [
-                    {"name": state.name, **describe_value(state.input)}
-                    for state in signature.states
-                ],
+                "key": entry.key,
+                "inputs": [describe_value(value) for value in entry.inputs],
+                "outputs": [describe_value(value) for value in entry.outputs],
+                "called": entry.called,
+                "states": [describe_value(value) for value in entry.variables],
             }
-            for signature in loaded.signatures
+            for entry in summary.entries
         ],
-        "nodes": sum(ops.values()),
-        "ops": ops,
-        "constants": {"count": len(constants), "bytes": sum(constants.values())},
-        "metadata": sorted(loaded.metadata),
+        "nodes": sum(summary.ops.values()),
+        "ops": summary.ops,
+        "constants": {"count": summary.constants, "bytes": summary.constant_bytes},
+        "metadata": summary.metadata,
+        "unsupported": [],
     }
-    if show_graph:
-        from nnconv.ir.printer import print_model
+    try:
+        loaded = nnconv.load(model)
+    except UnsupportedError as error:
+        facts["unsupported"] = _describe_items(error)
+    else:
+        for shown, signature in zip(facts["signatures"], loaded.signatures, strict=True):
+            shown["states"] = [
+                {**describe_value(state.input), "name": state.name} for state in signature.states
+            ]
+        if show_graph:
+            from nnconv.ir.printer import print_model
 
-        facts["graph"] = print_model(loaded)
+            facts["graph"] = print_model(loaded)
     if as_json:
         print_json(facts)
-        return
-    click.echo(f"{model}: {loaded.format}, {facts['size']:,} bytes")
-    if loaded.description:
-        click.echo(f"description: {loaded.description}")
-    for signature in loaded.signatures:
+    else:
+        _show_model(facts)
+
+
+def _show_model(facts: Mapping[str, Any]) -> None:
+    """Print what ``inspect`` found, for people."""
+    click.echo(f"{facts['path']}: {facts['format']}, {facts['size']:,} bytes")
+    if facts["description"]:
+        click.echo(f"description: {facts['description']}")
+    for entry in facts["signatures"]:
+        kinds = (("input", "inputs"), ("state", "states"), ("output", "outputs"))
         rows = [
-            *(value_row("input", value) for value in signature.inputs),
-            *(value_row("state", state.input) for state in signature.states),
-            *(value_row("output", value) for value in signature.outputs),
+            (*value_row(role, value), entry["called"].get(value["name"], ""))
+            for role, key in kinds
+            for value in entry[key]
         ]
-        title = f"signature {signature.key}" if signature.key else "inputs and outputs"
-        print_table(title, ("role", "name", "dtype", "shape", "quantization"), rows)
-    print_table(f"{facts['nodes']} nodes", ("op", "count"), [(op, str(n)) for op, n in ops.items()])
-    click.echo(f"constants: {len(constants)}, {sum(constants.values()):,} bytes")
-    if loaded.metadata:
-        click.echo(f"metadata: {', '.join(sorted(loaded.metadata))}")
-    if show_graph:
+        title = f"signature {entry['key']}" if entry["key"] else "inputs and outputs"
+        header = ("role", "name", "dtype", "shape", "quantization", "called")
+        print_table(title, header, rows)
+    counts = [(op, str(count)) for op, count in facts["ops"].items()]
+    print_table(f"{facts['nodes']} nodes", ("op", "count"), counts)
+    constants = facts["constants"]
+    click.echo(f"constants: {constants['count']}, {constants['bytes']:,} bytes")
+    if facts["metadata"]:
+        entries = (f"{name} ({size:,} bytes)" for name, size in facts["metadata"].items())
+        click.echo(f"metadata: {', '.join(entries)}")
+    if facts["unsupported"]:
+        rows = [(item["op"], item["where"], item["why"]) for item in facts["unsupported"]]
+        print_table("nnconv can't convert", ("op", "where", "why"), rows)
+    if "graph" in facts:
         click.echo(facts["graph"])
 
 
@@ -302,6 +331,8 @@ def inspect(*, model: Path, show_graph: bool, as_json: bool) -> None:
 )
 @click.option("--device", default="onnxruntime:cpu", show_default=True, help="See nnconv devices.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("--signature", metavar="NAME", help="Entry point to run. [default: the first]")
+@click.option("--threads", type=click.IntRange(min=0), help="Threads. [default: the runtime's]")
 @common_options
 def run(
     *,
@@ -311,26 +342,32 @@ def run(
     device: str,
     seed: int,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Run MODEL once on a device and show its outputs."""
-    loaded = nnconv.load(model)
-    names = [value.name for value in loaded.inputs]
-    given = dict(_name_and_file(text, names) for text in inputs)
-    feeds = {name: _read_array(name, path) for name, path in given.items()}
-    drawn: dict[str, np.ndarray] = {}
-    if missing := [value for value in loaded.inputs if value.name not in feeds]:
-        from nnconv.diff.inputs import random_inputs
-
-        drawn = random_inputs(missing, seed=seed)
+    chosen = {name: value for name, value in options.items() if value is not None}
     with working(f"running {model.name}"):
-        results = nnconv.compile(loaded, device).run({**drawn, **feeds})
+        executable = nnconv.compile(model, device, **chosen)
+        infos = {i.name: i for i in executable.inputs}
+        names = [*infos, *(state.input.name for state in executable.states)]
+        given = dict(_name_and_file(text, names) for text in inputs)
+        feeds = {name: _read_array(name, path) for name, path in given.items()}
+        drawn: dict[str, np.ndarray] = {}
+        if missing := [info for name, info in infos.items() if name not in feeds]:
+            from nnconv.diff.inputs import index_bounds_of, random_inputs
+
+            bounds = index_bounds_of(model, signature=options["signature"])
+            drawn = random_inputs(missing, seed=seed, below=bounds)
+        results = executable.run({**drawn, **feeds})
     files = _save_arrays(results, output_dir) if output_dir else {}
     facts = [describe_array(name, array) for name, array in results.items()]
     for fact in facts:
         if fact["name"] in files:
             fact["file"] = str(files[fact["name"]])
     if as_json:
-        print_json({"device": device, "random_inputs": sorted(drawn), "outputs": facts})
+        seconds = executable.last_seconds
+        found = {"device": device, "seconds": seconds, "random_inputs": sorted(drawn)}
+        print_json({**found, "outputs": facts})
         return
     if drawn:
         click.echo(f"random inputs (seed {seed}): {', '.join(drawn)}")
@@ -344,7 +381,8 @@ def run(
         )
         for fact in facts
     ]
-    print_table(device, ("output", "dtype", "shape", "min", "mean", "max", "file"), rows)
+    title = f"{device}, {1000 * executable.last_seconds:.3g} ms"
+    print_table(title, ("output", "dtype", "shape", "min", "mean", "max", "file"), rows)
 
 
 @cli.command()
@@ -366,24 +404,47 @@ def devices(*, as_json: bool) -> None:
 @click.option("--format", "format_name", type=FORMAT, help="Only this format's ops.")
 @common_options
 def ops(*, format_name: str | None, as_json: bool) -> None:
-    """List the ops that can be read and written, by format."""
+    """List the ops that can be read and written, by format.
+
+    ONNX spells many ops as several nodes, so its table has the names of nnconv's own ops, and says
+    for which of them there is a reference kernel.
+    """
+    from nnconv.backends import reference_ops
+
     from nnconv.formats.support import op_support
 
     tables = {name: op_support(name) for name in ([format_name] if format_name else FORMATS)}
+    kernels = reference_ops() if "onnx" in tables else set()
     if as_json:
-        print_json(
-            {
-                name: [{"op": row.op, "read": row.read, "write": row.write} for row in rows]
-                for name, rows in tables.items()
-            }
-        )
+        facts = {
+            name: [{**row._asdict(), "reference": row.op in kernels} for row in rows]
+            for name, rows in tables.items()
+        }
+        print_json(facts)
         return
     for name, rows in tables.items():
-        cells = [(row.op, *("yes" if can else "" for can in (row.read, row.write))) for row in rows]
-        print_table(f"{name}: {len(rows)} ops", ("op", "read", "write"), cells)
+        columns = ("read", "write", *(("reference",) if name == "onnx" else ()))
+        cells = []
+        for row in rows:
+            can = (row.read, row.write, row.op in kernels)
+            cells.append((row.op, *("yes" if c else "" for c in can[: len(columns)])))
+        print_table(f"{name}: {len(rows)} ops", ("op", *columns), cells)
 
 
 # --------------------------------------------------------------------------- errors and exit codes
+
+
+def _describe_items(error: UnsupportedError) -> list[dict[str, str]]:
+    return [
+        {
+            "op": item.op,
+            "where": item.where,
+            "why": item.why,
+            "reason": item.reason.value,
+            "hint": item.hint,
+        }
+        for item in error.items
+    ]
 
 
 def _report_error(error: NnconvError, session: Session) -> int:
@@ -396,16 +457,7 @@ def _report_error(error: NnconvError, session: Session) -> int:
             "exit_code": int(error.exit_code),
         }
         if isinstance(error, UnsupportedError):
-            facts["items"] = [
-                {
-                    "op": item.op,
-                    "where": item.where,
-                    "why": item.why,
-                    "reason": item.reason.value,
-                    "hint": item.hint,
-                }
-                for item in error.items
-            ]
+            facts["items"] = _describe_items(error)
         print_json({"error": facts})
     return int(error.exit_code)
 

@@ -17,7 +17,7 @@ from nnconv import errors
 if TYPE_CHECKING:
     from nnconv.ir import Model
 
-__all__ = ["Device", "Executable", "TensorInfo", "compile", "devices"]
+__all__ = ["Device", "Executable", "TensorInfo", "compile", "devices", "reference_ops"]
 
 _HOMES = {
     "onnxruntime:cpu": "nnconv.backends.onnxruntime",
@@ -61,3 +61,10 @@ def compile(  # noqa: A001 - it is what it does
         raise errors.UsageError(f"there is no device {device!r}; devices are {', '.join(_HOMES)}")
     made: Executable = import_module(home).make(model, device, options)
     return made
+
+
+def reference_ops() -> set[str]:
+    """The names of the IR ops that the reference backend can run."""
+    from nnconv.backends.reference.executor import all_kernels
+
+    return {op.__name__ for op in all_kernels()}

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnconv.conversion import ConversionReport
-    from nnconv.ir import Value
+    from nnconv.diff.inputs import Described
+    from nnconv.ir import Quant
 
 LONG_WORK_SECONDS = 1.5
 """How long a command works in silence before a terminal is shown that it does."""
@@ -88,10 +89,27 @@ def describe_shape(shape: Sequence[int | str | None] | None) -> str:
     """Give a shape as text, such as ``1,?,64``; unknown extents are ``?``."""
     if shape is None:
         return "?"
-    return ",".join("?" if dim is None else str(dim) for dim in shape) or "scalar"
+    # A symbol with a colon is made of a tensor's name and a place: it says no more than "open".
+    dims = ("?" if dim is None or ":" in str(dim) else str(dim) for dim in shape)
+    return ",".join(dims) or "scalar"
 
 
-def describe_value(value: Value) -> dict[str, Any]:
+def describe_quant(quant: Quant | None) -> str:
+    """Give the formula by which real values follow from codes; scales in full."""
+    if quant is None:
+        return ""
+    points = sorted(set(quant.zero_point))
+    if len(points) == 1:
+        code = f"(q {'-' if points[0] > 0 else '+'} {abs(points[0])})" if points[0] else "q"
+    else:
+        code = f"(q - one of {len(points)} zero points)"
+    if quant.axis is None:
+        return f"real = {quant.scale[0]:.9g} * {code}"
+    kind = f"blocks of {quant.block} along" if quant.block else "indices of"
+    return f"real = one of {len(quant.scale)} scales, by {kind} axis {quant.axis}, * {code}"
+
+
+def describe_value(value: Described) -> dict[str, Any]:
     """Give what is known of an input or output, fit for JSON."""
     quant = value.quant
     return {
@@ -106,19 +124,13 @@ def describe_value(value: Value) -> dict[str, Any]:
             "axis": quant.axis,
             "block": quant.block,
         },
+        "formula": describe_quant(quant),
     }
 
 
-def value_row(role: str, value: Value) -> tuple[str, ...]:
-    """Give the cells that show an input or output in a table."""
-    quant = value.quant
-    return (
-        role,
-        value.name,
-        str(value.dtype),
-        describe_shape(value.shape),
-        "" if quant is None else str(quant),
-    )
+def value_row(role: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Give the cells that show, in a table, what ``describe_value`` tells."""
+    return (role, facts["name"], facts["dtype"], describe_shape(facts["shape"]), facts["formula"])
 
 
 def describe_array(name: str, array: np.ndarray) -> dict[str, Any]:
@@ -157,5 +169,3 @@ def describe_report(report: ConversionReport) -> Iterator[str]:
         yield f"  only signature {report.signature!r} was converted; the others: {left}"
     for note in report.notes:
         yield f"  note: {note}"
-    if report.verification is not None:
-        yield from report.verification.render()

@@ -32,9 +32,14 @@ class Verification:
 
     passed: bool
     worst: float
+    notes: tuple[str, ...] = ("as far as it goes",)
 
-    def render(self):
-        return [f"verified: {self.passed}"]
+    @property
+    def title(self):
+        return f"verified: {self.passed}"
+
+    def rows(self):
+        return [("y", "2 steps", "1", "quantized", "DIFFERS")]
 
 
 def report(passed=None, **facts):
@@ -80,7 +85,8 @@ def test_exit_code_tells_whether_results_differ(convert, model, capsys, verified
     assert main(["convert", model, "out.onnx", "--verify"]) == code
     out = capsys.readouterr().out
     assert out.startswith("a.tflite (tflite) -> b.onnx (onnx, opset 21): 0 nodes\n")
-    assert ("verified: " in out) == (verified is not None)
+    shown = "DIFFERS" in out and "note: as far as it goes" in out
+    assert shown == (f"verified: {verified}" in out) == (verified is not None)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +122,7 @@ def test_json_result_is_one_object_of_plain_json(convert, model, capsys):
     assert main(["convert", model, "out.onnx", "--json"]) == ExitCode.OK
     seen = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert seen["verified"] is True
-    assert seen["verification"] == {"passed": True, "worst": "nan"}
+    assert seen["verification"] == {"passed": True, "worst": "nan", "notes": ["as far as it goes"]}
     assert seen["source_format"] == "tflite"
 
 

@@ -1,30 +1,41 @@
 """What inspect and run show of a model; the model is made here, the device is a stand-in."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from nnconv.backends import TensorInfo
 from nnconv.cli import main
 
 import nnconv
 from nnconv.errors import ExitCode
-from nnconv.ir import Builder, DType, Graph, Model, Quant, Signature
-from nnconv.ops.elementwise import Abs, Add
+from nnconv.ir import DType
+from support.tflite_builder import TfliteBuilder
 
 
 def small_model():
-    graph = Graph("main")
-    builder = Builder(graph)
-    x = builder.input("x", DType.FLOAT32, (None, 3))
-    q = builder.input("a=b", DType.INT8, (2,), quant=Quant.per_tensor(0.5, 3))
-    total = builder.add(Add(), [x, builder.const(np.ones(3, np.float32), "one")], name="total")
-    graph.outputs.append(builder.add(Abs(), [total], name="scope/y:0"))
-    graph.outputs.append(q)
-    return Model([Signature("serve", graph)], format="tflite", description="a test")
+    b = TfliteBuilder(description="a test")
+    x = b.input("x", "float32", (1, 3), signature=(-1, 3))
+    q = b.input("a=b", "int8", (2,), quant=(0.5, -128))
+    one = b.const(np.ones(3, np.float32))
+    total = b.op("ADD", [x, one], [("float32", (1, 3))])
+    y = b.op("ABS", [total], [("float32", (1, 3), None, "scope/y:0")])
+    b.output(y, q)
+    b.signature("serve", {"x": x, "codes": q}, {"y": y, "codes": q})
+    b.metadata("made_by", b"hand")
+    return b
 
 
 class Doubler:
     """Gives each input back twice as large, under the names of the outputs."""
+
+    inputs = (
+        TensorInfo("x", DType.FLOAT32, (None, 3)),
+        TensorInfo("a=b", DType.INT8, (2,)),
+    )
+    states = (SimpleNamespace(input=TensorInfo("h", DType.FLOAT32, (1,))),)
+    last_seconds = 0.25
 
     def run(self, feeds):
         self.feeds = feeds
@@ -32,17 +43,21 @@ class Doubler:
 
 
 @pytest.fixture
-def path(tmp_path, monkeypatch):
-    monkeypatch.setitem(vars(nnconv), "load", lambda _: small_model())
+def path(tmp_path):
     file = tmp_path / "small.tflite"
-    file.write_bytes(b"0123456789")
+    file.write_bytes(small_model().build())
     return str(file)
 
 
 @pytest.fixture
 def device(monkeypatch):
     executable = Doubler()
-    monkeypatch.setitem(vars(nnconv), "compile", lambda _model, _device: executable)
+
+    def compile_for(_model, _device, **options):
+        executable.options = options
+        return executable
+
+    monkeypatch.setitem(vars(nnconv), "compile", compile_for)
     return executable
 
 
@@ -61,27 +76,45 @@ def test_inspect_counts_ops_and_constants_and_shows_types(path, capsys):
     assert main(["inspect", path, "--json"]) == ExitCode.OK
     seen = json.loads(capsys.readouterr().out)
     (signature,) = seen["signatures"]
-    assert (seen["format"], seen["size"], seen["nodes"]) == ("tflite", 10, 2)
-    assert seen["ops"] == {"Abs": 1, "Add": 1}
+    assert (seen["format"], seen["nodes"], seen["description"]) == ("tflite", 2, "a test")
+    assert seen["ops"] == {"ABS": 1, "ADD": 1}
     assert seen["constants"] == {"count": 1, "bytes": 12}
+    assert seen["metadata"] == {"made_by": 4}
+    assert seen["unsupported"] == []
     assert signature["key"] == "serve"
     assert signature["inputs"] == [
-        {"name": "x", "dtype": "float32", "shape": [None, 3], "quant": None},
+        {"name": "x", "dtype": "float32", "shape": [None, 3], "quant": None, "formula": ""},
         {
             "name": "a=b",
             "dtype": "int8",
             "shape": [2],
-            "quant": {"scale": [0.5], "zero_point": [3], "axis": None, "block": 0},
+            "quant": {"scale": [0.5], "zero_point": [-128], "axis": None, "block": 0},
+            "formula": "real = 0.5 * (q + 128)",
         },
     ]
     assert [value["name"] for value in signature["outputs"]] == ["scope/y:0", "a=b"]
+    assert signature["called"] == {"a=b": "codes", "scope/y:0": "y"}
 
 
 def test_inspect_prints_the_same_for_people(path, capsys):
     assert main(["inspect", path, "--graph"]) == ExitCode.OK
     text = capsys.readouterr().out
-    for part in ("small.tflite: tflite, 10 bytes", "signature serve", "?,3", "2 nodes", "= Add("):
+    for part in ("small.tflite: tflite", "signature serve", "?,3", "2 nodes", "q + 128", "= Add("):
         assert part in text
+    assert "can't convert" not in text
+
+
+def test_inspect_shows_a_model_that_can_not_be_converted(tmp_path, capsys):
+    b = small_model()
+    b.output(b.op("Mystery", [b.input("z", "float32", (2,))], [("float32", (2,))]))
+    file = tmp_path / "odd.tflite"
+    file.write_bytes(b.build())
+    assert main(["inspect", str(file), "--json"]) == ExitCode.OK
+    seen = json.loads(capsys.readouterr().out)
+    assert seen["ops"] == {"ABS": 1, "ADD": 1, "Mystery": 1}
+    assert [item["op"] for item in seen["unsupported"]] == ["Mystery"]
+    assert main(["inspect", str(file)]) == ExitCode.OK
+    assert "can't convert" in capsys.readouterr().out
 
 
 def test_run_feeds_the_files_and_saves_the_outputs(path, device, arrays, tmp_path, capsys):
@@ -91,7 +124,8 @@ def test_run_feeds_the_files_and_saves_the_outputs(path, device, arrays, tmp_pat
     assert device.feeds.keys() == feeds.keys()
     assert all(np.array_equal(device.feeds[name], feeds[name]) for name in feeds)
     seen = json.loads(capsys.readouterr().out)
-    assert seen["random_inputs"] == []
+    assert (seen["random_inputs"], seen["seconds"]) == ([], 0.25)
+    assert device.options == {}
     first, second = seen["outputs"]
     assert (first["name"], first["dtype"], first["shape"]) == ("scope/y:0", "float32", [1, 3])
     assert (first["min"], first["max"]) == (2.0, 7.0)
@@ -138,3 +172,16 @@ def test_archive_of_arrays_is_refused(path, tmp_path, capsys):
 def test_unknown_input_name_lists_those_that_exist(path, capsys):
     assert main(["run", path, "--input", "y=z.npy"]) == ExitCode.USAGE
     assert "x, a=b" in capsys.readouterr().err
+
+
+def test_run_draws_what_is_not_given_and_passes_options_on(path, device, tmp_path, capsys):
+    np.save(tmp_path / "h.npy", np.ones(1, np.float32))
+    options = ["--input", f"h={tmp_path / 'h.npy'}", "--threads", "2", "--signature", "serve"]
+    assert main(["run", path, *options, "--seed", "3", "--json"]) == ExitCode.OK
+    assert device.options == {"threads": 2, "signature": "serve"}
+    assert list(device.feeds) == ["x", "a=b", "h"]
+    first = device.feeds["x"]
+    assert json.loads(capsys.readouterr().out)["random_inputs"] == ["a=b", "x"]
+    assert main(["run", path, *options, "--seed", "3"]) == ExitCode.OK
+    assert np.array_equal(first, device.feeds["x"])
+    assert "random inputs (seed 3): x, a=b" in capsys.readouterr().out

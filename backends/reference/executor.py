@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from nnconv import ops
 from nnconv.errors import BackendError
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
@@ -41,6 +43,14 @@ def _family(stem: str) -> dict[type[Op], Kernel]:
 def kernel_of(op: type[Op]) -> Kernel | None:
     """The kernel of an op: it stands in the file of the op's own stem."""
     return _family(op.__module__.rpartition(".")[2]).get(op)
+
+
+def all_kernels() -> dict[type[Op], Kernel]:
+    """Every kernel there is, by op; this loads all of their files."""
+    found: dict[type[Op], Kernel] = {}
+    for module in iter_modules(ops.__path__):
+        found.update(_family(module.name))
+    return found
 
 
 def run_graph(graph: Graph, inputs: Sequence[Array]) -> list[Array]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
-from nnconv.errors import UsageError
+from nnconv.errors import NnconvError, UsageError
+from nnconv.formats import read_model
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Role
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape
+from nnconv.lowering import choose_signature
 
 WIDE_INTEGERS_BELOW = 8
 """Wide integers that aren't codes are counts, positions or indices: small ones fit all."""
@@ -95,6 +98,16 @@ def random_array(
         low, high = dtype.int_range
         return rng.integers(low, high, shape, endpoint=True).astype(dtype.numpy)
     return rng.integers(0, max(below, 1), shape).astype(dtype.numpy)
+
+
+def index_bounds_of(
+    path: str | os.PathLike[str], *, signature: str | None = None
+) -> dict[str, int]:
+    """``index_bounds`` of a file's entry point; none where nnconv can't read it."""
+    try:
+        return index_bounds(choose_signature(read_model(path), signature).graph)
+    except NnconvError:
+        return {}
 
 
 def index_bounds(graph: Graph) -> dict[str, int]:

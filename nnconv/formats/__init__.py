@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nnconv.errors import InvalidModelError, UsageError
 
 if TYPE_CHECKING:
+    from nnconv.formats.summary import Summary
     from nnconv.ir.graph import Model
     from nnconv.ir.types import Shape
 
@@ -71,9 +72,25 @@ def read_model(
         UnsupportedError: it has nodes that can't be imported.
         UsageError: the format can't be read, or an input has no such name.
     """
-    kind = format or detect(path)
-    if kind not in READABLE:
-        raise UsageError(f"format {kind} can't be read; formats that can: {', '.join(READABLE)}")
+    _readable(format or detect(path))
     from nnconv.formats.tflite.reader import read
 
     return read(path, input_shapes=input_shapes)
+
+
+def summarize(path: str | os.PathLike[str], format: str | None = None) -> Summary:
+    """Tell what a file holds; ops that nnconv can't convert don't hinder it.
+
+    Raises:
+        InvalidModelError: the file is broken.
+        UsageError: the format can't be read.
+    """
+    _readable(format or detect(path))
+    from nnconv.formats.tflite.summary import summarize as of_tflite
+
+    return of_tflite(path)
+
+
+def _readable(kind: str) -> None:
+    if kind not in READABLE:
+        raise UsageError(f"format {kind} can't be read; formats that can: {', '.join(READABLE)}")

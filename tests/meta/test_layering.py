@@ -56,7 +56,7 @@ LAYERS = {
         "nnconv.ops",
         "nnconv.passes",
     ),
-    "nnconv.console": ("nnconv.conversion", "nnconv.ir"),
+    "nnconv.console": ("nnconv.conversion", "nnconv.diff", "nnconv.ir"),
 }
 """For each part of the package, the other parts that it may import. The rest may import all."""
 
