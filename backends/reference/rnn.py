@@ -143,7 +143,9 @@ def _svdf(
     newest = x.astype(np.float64) @ features.T
     past = state.reshape(len(x), filters, memory)[..., 1:]
     current = np.concatenate([past, newest[..., np.newaxis]], axis=-1)
-    total = np.sum(current * times, axis=-1).reshape(len(x), -1, op.rank).sum(axis=-1)
+    total = (
+        np.sum(current * times, axis=-1).reshape(len(x), filters // op.rank, op.rank).sum(axis=-1)
+    )
     result = total if bias is None else total + bias
     return [activate(result, op.activation), current.reshape(state.shape)]
 
@@ -170,7 +172,7 @@ def _quantized_svdf(
     past = state.reshape(len(x), filters, memory)[..., 1:]
     current = np.concatenate([past, newest[..., np.newaxis]], axis=-1)
     products = (current.astype(np.int64) - op.state_zero_point) * times
-    total = products.sum(axis=-1).reshape(len(x), -1, op.rank).sum(axis=-1)
+    total = products.sum(axis=-1).reshape(len(x), filters // op.rank, op.rank).sum(axis=-1)
     if bias is not None:
         total = total + bias
     result = op.zero_point + scaled(total, op.output_scale)

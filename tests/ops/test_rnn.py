@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
 import pytest
 
-from support.rnn_models import LstmShape, sequence_lstm
-from support.spine import Case, check
+import nnconv
+from nnconv.errors import UnsupportedError
+from nnconv.formats.tflite.reader import read
+from support.rnn_models import BATCH, CELLS, INPUTS, LstmShape, integer_lstm, sequence_lstm
+from support.spine import Case, check, model_bytes, onnx_ops
+from support.tflite_builder import TfliteBuilder, pack
 
 SHAPES = {
     "plain": LstmShape(),
@@ -101,6 +106,105 @@ LSTM = [
 ]
 
 
+DYNAMIC = [
+    Case(
+        f"{name}-{kind}",
+        sequence_lstm(LstmShape(), 2, signature=signature, time_major=major, cell_clip=clip),
+        tolerance=FLOAT_TOLERANCE,
+    )
+    for name, clip in (("native", 0.0), ("spelled-out", 0.5))
+    for kind, signature, major in (
+        ("time", (BATCH, -1, INPUTS), False),
+        ("time-major", (-1, BATCH, INPUTS), True),
+    )
+]
+
+EMPTY = [
+    Case(f"{name}-{steps}-{batch}", sequence_lstm(LstmShape(), steps, batch=batch, cell_clip=clip))
+    for name, clip in (("native", 0.0), ("spelled-out", 0.5))
+    for steps, batch in ((0, BATCH), (6, 0), (0, 0))
+]
+
+INTEGER_SHAPES = {
+    "plain": LstmShape(),
+    "cifg": LstmShape(cifg=True),
+    "peephole": LstmShape(peephole=True),
+    "projection": LstmShape(projection=True),
+    "projection-bias": LstmShape(projection=True, projection_bias=True),
+    "norm": LstmShape(norm=True),
+    "norm-projection": LstmShape(norm=True, projection=True, projection_bias=True),
+    "cifg-norm-peephole": LstmShape(cifg=True, norm=True, peephole=True),
+    # with as many outputs as cells: else LiteRT multiplies the peephole of only so many cells
+    "all": LstmShape(
+        peephole=True, projection=True, projection_bias=True, norm=True, projected=CELLS
+    ),
+}
+
+INTEGER = [
+    *(
+        Case(f"{name}-{steps}-{clip}", integer_lstm(shape, steps, cell_clip=clip))
+        for name, shape in INTEGER_SHAPES.items()
+        for steps in (None, 1, 3, 7)
+        for clip in (0.0, 0.5)
+    ),
+    *(
+        Case(
+            f"projection-clip-{steps}",
+            integer_lstm(LstmShape(projection=True), steps, proj_clip=0.3, output_point=0),
+            note="LiteRT clips codes without regard to their zero point",
+        )
+        for steps in (None, 6)
+    ),
+    Case("cell-power", integer_lstm(LstmShape(), 6, cell_power=-13)),
+    Case("keep-int8", integer_lstm(LstmShape(), 6), options={"int8": "keep"}),
+]
+
+
 @pytest.mark.parametrize("case", LSTM, ids=str)
 def test_lstm(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", DYNAMIC, ids=str)
+def test_lstm_over_any_number_of_steps(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", EMPTY, ids=str)
+def test_lstm_without_steps_or_batch(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", INTEGER, ids=str)
+def test_integer_lstm(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+def test_native_op_only_where_it_means_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    for shape, options, expected in (
+        (LstmShape(cifg=True, peephole=True), {}, "LSTM"),
+        (LstmShape(), {"cell_clip": 10.0}, "Scan"),
+        (LstmShape(projection=True), {}, "Scan"),
+        (LstmShape(norm=True), {}, "Scan"),
+        (LstmShape(), {"fused_activation_function": "RELU6"}, "Scan"),
+    ):
+        model = read(model_bytes(Case("", sequence_lstm(shape, 6, **options))))
+        nnconv.save(model, path)
+        assert {"LSTM", "Scan"} & set(onnx_ops(path)) == {expected}
+
+
+def test_int8_weights_stay_small_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    nnconv.save(read(model_bytes(Case("", sequence_lstm(LstmShape(storage="int8"))))), path)
+    kept = {i.data_type for i in onnx.load(str(path)).graph.initializer if len(i.dims) == 2}
+    assert onnx.TensorProto.INT8 in kept
+
+
+def test_inner_scales_of_another_kernel_are_refused() -> None:
+    builder = TfliteBuilder()
+    integer_lstm(LstmShape())(builder)
+    content = builder.to_object()
+    content.subgraphs[0].operators[0].intermediates = None
+    with pytest.raises(UnsupportedError, match="5 inner scales"):
+        read(pack(content))

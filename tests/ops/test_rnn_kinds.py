@@ -159,6 +159,20 @@ INTEGER_SVDF = [
     Case("batch-1", integer_svdf(batch=1), steps=0),
 ]
 
+EMPTY = [
+    Case("rnn-steps", rnn(0)),
+    Case("rnn-batch", rnn(5, batch=0)),
+    Case("rnn-spelled-out-steps", rnn(0, fused_activation_function="RELU6")),
+    Case("bidirectional-lstm", bidirectional_lstm(LstmShape(), 0)),
+    *(
+        Case(name, build, resolver=None, note="LiteRT's SVDF ends the process on an empty batch")
+        for name, build in (
+            ("svdf", svdf(batch=0, rank=2)),
+            ("svdf-integer", integer_svdf(batch=0, rank=2)),
+        )
+    ),
+]
+
 BASIC = [
     Case("float", basic_lstm(), tolerance=TOLERANCE),
     Case("uint8", basic_lstm(quantized=True)),
@@ -187,4 +201,9 @@ def test_integer_svdf(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", BASIC, ids=str)
 def test_basic_lstm(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", EMPTY, ids=str)
+def test_without_steps_or_batch(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)

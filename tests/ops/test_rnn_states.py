@@ -15,6 +15,7 @@ from support.rnn_models import (
     basic_lstm,
     bidirectional_lstm,
     bidirectional_rnn,
+    integer_lstm,
     integer_svdf,
     rnn,
     sequence_lstm,
@@ -37,6 +38,13 @@ CASES = [
     Case("rnn-step", rnn(None), tolerance=2e-5),
     Case("rnn-sequence", rnn(6), tolerance=2e-5),
     Case("bidirectional-rnn", bidirectional_rnn(), tolerance=2e-5),
+    Case("lstm-integer", integer_lstm(LstmShape(projection=True), 6)),
+    Case(
+        "lstm-basic-uint8",
+        basic_lstm(quantized=True),
+        steps=2,
+        note="the uint8 outputs are within 1 step; int16 cells count in 1/2048",
+    ),
     Case("svdf", svdf(rank=2), tolerance=2e-5),
     Case("svdf-integer", integer_svdf(rank=2), steps=0),
 ]

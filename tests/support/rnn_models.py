@@ -39,50 +39,62 @@ class LstmShape:
     projection_bias: bool = False
     norm: bool = False
     storage: str = "float32"
+    projected: int = OUTPUTS
 
     @property
     def outputs(self) -> int:
         """Features of a result."""
-        return OUTPUTS if self.projection else CELLS
+        return self.projected if self.projection else CELLS
+
+    def arrays(self, inputs: int = INPUTS, seed: int = 0) -> list[np.ndarray | None]:
+        """Real values of operands 1 to 23; None where there are none, and for the states."""
+        gates = [g for g in range(4) if g or not self.cifg]
+        found: list[np.ndarray | None] = [None] * 23
+        for gate in gates:
+            found[gate] = normal(seed + gate, CELLS, inputs)
+            found[4 + gate] = normal(seed + 10 + gate, CELLS, self.outputs)
+            found[11 + gate] = normal(seed + 20 + gate, CELLS)
+            if self.norm:
+                found[19 + gate] = 1 + normal(50 + gate, CELLS)
+        if self.peephole:
+            for place in range(1 if self.cifg else 0, 3):
+                found[8 + place] = normal(seed + 30 + place, CELLS)
+        if self.projection:
+            found[15] = normal(seed + 40, self.projected, CELLS)
+        if self.projection_bias:
+            found[16] = normal(seed + 41, self.projected)
+        return found
 
     def weights(self, b: TfliteBuilder, inputs: int = INPUTS, seed: int = 0) -> list[Tensor | None]:
         """Operands 1 to 17."""
-        gates = [g for g in range(4) if g or not self.cifg]
-        found: list[Tensor | None] = [None] * 17
-        for gate in gates:
-            found[gate] = constant(b, normal(seed + gate, CELLS, inputs), self.storage)
-            recurrent = normal(seed + 10 + gate, CELLS, self.outputs)
-            found[4 + gate] = constant(b, recurrent, self.storage)
-            found[11 + gate] = b.const(normal(seed + 20 + gate, CELLS))
-        if self.peephole:
-            for place in range(1 if self.cifg else 0, 3):
-                peephole = normal(seed + 30 + place, CELLS)
-                found[8 + place] = constant(b, peephole, self.storage)
-        if self.projection:
-            found[15] = constant(b, normal(seed + 40, OUTPUTS, CELLS), self.storage)
-        if self.projection_bias:
-            found[16] = b.const(normal(seed + 41, OUTPUTS))
-        return found
+        return [
+            None
+            if array is None
+            else constant(b, array, self.storage if place < 11 or place == 15 else "float32")
+            for place, array in enumerate(self.arrays(inputs, seed)[:17])
+        ]
 
     def norms(self, b: TfliteBuilder) -> list[Tensor | None]:
         """Operands 20 to 23."""
         if not self.norm:
             return []
-        return [
-            None if self.cifg and not gate else b.const(1 + normal(50 + gate, CELLS))
-            for gate in range(4)
-        ]
+        return [None if array is None else b.const(array) for array in self.arrays()[19:]]
 
 
 def sequence_lstm(
-    shape: LstmShape, steps: int | None = 6, *, batch: int = BATCH, **options: Any
+    shape: LstmShape,
+    steps: int | None = 6,
+    *,
+    batch: int = BATCH,
+    signature: tuple[int, ...] | None = None,
+    **options: Any,
 ) -> Build:
     """UNIDIRECTIONAL_SEQUENCE_LSTM; LSTM where there are no steps."""
 
     def build(b: TfliteBuilder) -> None:
         time_major = options.get("time_major", False)
         lead = (batch,) if steps is None else (steps, batch) if time_major else (batch, steps)
-        x = b.input("x", "float32", (*lead, INPUTS))
+        x = b.input("x", "float32", (*lead, INPUTS), signature=signature)
         states = [b.variable("float32", (batch, n)) for n in (shape.outputs, CELLS)]
         operands = [x, *shape.weights(b), *states, *shape.norms(b)]
         result = ("float32", (*lead, shape.outputs))
@@ -268,5 +280,62 @@ def integer_svdf(
         result = ("int8", (batch, UNITS), (y_scale, -128))
         options = {"rank": rank, "fused_activation_function": "RELU"}
         b.output(b.op("SVDF", operands, [result], options=options, version=3))
+
+    return build
+
+
+def _codes(data: np.ndarray, dtype: str) -> tuple[np.ndarray, float]:
+    """Symmetric codes of real numbers in an integer type, and their scale."""
+    limit = np.iinfo(dtype).max
+    scale = float(np.float32(np.abs(data).max() / limit))
+    return np.rint(data / scale).astype(dtype), scale
+
+
+def integer_lstm(
+    shape: LstmShape,
+    steps: int | None = 5,
+    *,
+    cell_power: int = -11,
+    output_point: int = 3,
+    **options: Any,
+) -> Build:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM (or LSTM) in integers: int8 data and weights, int16 cells."""
+
+    def build(b: TfliteBuilder) -> None:
+        lead = (BATCH,) if steps is None else (BATCH, steps)
+        data, output, hidden = (0.02, -5), (0.009, output_point), (0.0085, -4)
+        x = b.input("x", "int8", (*lead, INPUTS), quant=data)
+        real = dict(enumerate([None, *shape.arrays()]))
+        operands: list[Tensor | None] = [x, *[None] * 23]
+        scales: dict[int, float] = {}
+        for index, array in real.items():
+            if array is None or index in (*range(12, 16), 17):
+                continue
+            narrow = index < 9 or index == 16
+            codes, scales[index] = _codes(array, "int8" if narrow else "int16")
+            operands[index] = b.const(codes, quant=(scales[index], 0))
+        for gate in range(4):
+            bias = real[12 + gate]
+            if bias is not None:
+                norm = scales.get(20 + gate)
+                scale = data[0] * scales[1 + gate] if norm is None else norm * 2.0**-10
+                operands[12 + gate] = b.const(
+                    np.rint(bias / scale).astype(np.int32), quant=(scale, 0)
+                )
+        if real[17] is not None:
+            scale = scales[16] * hidden[0]
+            operands[17] = b.const(np.rint(real[17] / scale).astype(np.int32), quant=(scale, 0))
+        operands[18] = b.variable("int8", (BATCH, shape.outputs), quant=output)
+        operands[19] = b.variable("int16", (BATCH, CELLS), quant=(2.0**cell_power, 0))
+        inner = [("int16", (0,), (2.0**-11, 0))] * 4
+        between = [*inner, ("int8", (0,), hidden if shape.projection else output)]
+        result = ("int8", (*lead, shape.outputs), output)
+        settings = {"fused_activation_function": "TANH", **options}
+        name = "LSTM" if steps is None else "UNIDIRECTIONAL_SEQUENCE_LSTM"
+        count = 24 if shape.norm else 20
+        made = b.op(
+            name, operands[:count], [result], options=settings, version=3, intermediates=between
+        )
+        b.output(made)
 
     return build

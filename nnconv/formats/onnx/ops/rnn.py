@@ -21,7 +21,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import dequantize
-from nnconv.ir.types import Dim, TensorType
+from nnconv.ir.types import Dim, TensorType, static_shape
 from nnconv.ops.rewrite import constant_behind
 from nnconv.ops.rnn import LAYER_NORM_EPSILON, Lstm, QuantizedSvdf, Rnn, Svdf, fixed_point
 
@@ -116,6 +116,16 @@ def _time_first(t: Target, op: Lstm | Rnn, x: Value, name: str) -> str:
     if op.time_major or x.type.rank != 3:
         return name
     return t.node("Transpose", [name], perm=(1, 0, 2))
+
+
+def _sequence(t: Target, op: Lstm | Rnn, x: Value) -> str:
+    """The real values of x, time first; int8 codes by uint8 (see `_rounded`)."""
+    if not t.is_quantized(x):
+        return _time_first(t, op, x, t.real(x))
+    codes, quant, dtype = _time_first(t, op, x, t.codes(x)), t.inner_quant(x), t.inner_type(x)
+    if dtype is DType.INT8:
+        codes, quant, dtype = t.resigned(codes), quant.shifted(128), DType.UINT8
+    return t.dequantize(codes, quant, dtype)
 
 
 def _steps(op: Lstm | Rnn, x: Value) -> Dim:
@@ -238,8 +248,35 @@ def _native(t: Target, node: Node, kind: str, inputs: Sequence[str], size: Dim) 
 
 
 def _finish(t: Target, node: Node, names: Sequence[str]) -> None:
+    """Give the results by their real values; int8 ones by uint8 (see `_rounded`)."""
     for value, name in zip(node.outputs, names, strict=True):
-        t.set_real(value, name)
+        if value.quant is not None and t.inner_type(value) is DType.INT8:
+            codes = t.quantize(name, value.quant.shifted(128), DType.UINT8)
+            t.set_codes(value, t.unsigned_to_signed(codes))
+        else:
+            t.set_real(value, name)
+
+
+def _without_elements(t: Target, node: Node) -> bool:
+    """Give the results of no steps or an empty batch; False where there is something to compute.
+
+    onnxruntime's Scan fails without steps, and its LSTM ends the process on an empty batch.
+    """
+    y, *after = node.outputs
+    shape = static_shape(y.shape)
+    if shape is None or 0 not in shape:
+        return False
+    t.set_real(y, t.const(np.zeros(shape, t.real_type(y).numpy)))
+    first = 18 if isinstance(node.op, Lstm) else 4
+    for index, value in enumerate(after, first):
+        before = node.inputs[index] if index < len(node.inputs) else None
+        if before is None:
+            extents = static_shape(value.shape)
+            assert extents is not None, "the result's shape is known, hence the state's"
+            t.set_real(value, t.const(np.zeros(extents, t.real_type(value).numpy)))
+        else:
+            t.set_codes(value, t.codes(before))
+    return True
 
 
 # -------------------------------------------------------------------- LSTM
@@ -339,7 +376,7 @@ class _LstmForm:
         """The steps in ONNX nodes."""
         t, op, x = self.t, self.op, self.x
         weights = _stacked(t, self.rows(self.weights, self.order), x, transpose=True)
-        projected = t.node("MatMul", [_time_first(t, op, x, t.real(x)), weights])
+        projected = t.node("MatMul", [_sequence(t, op, x), weights])
         normalized = any(self.norm.values())
         if any(self.bias.values()) and not normalized:
             projected = t.node("Add", [projected, self.vector(t, self.bias, self.order)])
@@ -442,21 +479,32 @@ def _normalized(g: Target, z: str, scale: str, bias: str, like: Value) -> str:
 
 
 def _rounded(g: Target, name: str, kind: TensorType | None) -> str:
-    """Real values on the grid of a quantized type."""
+    """Real values on the grid of a quantized type.
+
+    Its int8 codes are uint8 ones here: the grid is the same, and onnxruntime, which moves these
+    nodes about, makes QuantizeLinear nodes that contradict themselves of int8.
+    """
     if kind is None:
         return name
     assert kind.quant is not None, "a step's type is quantized"
-    return g.dequantize(g.quantize(name, kind.quant, kind.dtype), kind.quant, kind.dtype)
+    quant, dtype = kind.quant, kind.dtype
+    if dtype is DType.INT8:
+        quant, dtype = quant.shifted(128), DType.UINT8
+    return g.dequantize(g.quantize(name, quant, dtype), quant, dtype)
 
 
 def export_lstm(node: Node, t: Target) -> None:
     """Lstm."""
+    if _without_elements(t, node):
+        return
     form = _LstmForm(t, node)
     _finish(t, node, form.native(node) if form.is_native else form.spelled_out(node))
 
 
 def export_rnn(node: Node, t: Target) -> None:
     """Rnn: ONNX's RNN where it has the activation."""
+    if _without_elements(t, node):
+        return
     op = node.op
     operands: list[Value | None] = [*node.inputs, *[None] * (5 - len(node.inputs))]
     x, weights, recurrent, bias, state = operands
@@ -477,7 +525,7 @@ def export_rnn(node: Node, t: Target) -> None:
         return
     projected = t.node(
         "MatMul",
-        [_time_first(t, op, x, t.real(x)), _stacked(t, [(weights, 1)], x, transpose=True)],
+        [_sequence(t, op, x), _stacked(t, [(weights, 1)], x, transpose=True)],
     )
     if bias is not None:
         projected = t.node("Add", [projected, _stacked(t, [(bias, 1)], x)])
@@ -514,12 +562,12 @@ def _remembered(t: Target, state: str, newest: str, filters: int, memory: int) -
     return t.node("Concat", [past, column], axis=2)
 
 
-def _summed(t: Target, name: str, rank: int) -> str:
+def _summed(t: Target, name: str, filters: int, rank: int) -> str:
     """Sums over time and over the filters of each unit: [B,F,M] to [B,F / rank]."""
     total = t.node("ReduceSum", [name, t.const([2])], keepdims=0)
     if rank == 1:
         return total
-    units = t.reshape(total, (0, -1, rank))
+    units = t.reshape(total, (-1, filters // rank, rank))
     return t.node("ReduceSum", [units, t.const([2])], keepdims=0)
 
 
@@ -537,7 +585,7 @@ def export_svdf(node: Node, t: Target) -> None:
     newest = t.node("MatMul", [t.real(x), weights])
     current = _remembered(t, t.real(state), newest, filters, memory)
     weighted = t.node("Mul", [current, _stacked(t, [(times, 1)], x)])
-    result = _summed(t, weighted, op.rank)
+    result = _summed(t, weighted, filters, op.rank)
     if bias is not None:
         result = t.node("Add", [result, t.real(bias)])
     t.set_real(node.outputs[0], result, op.activation)
@@ -572,7 +620,7 @@ def export_quantized_svdf(node: Node, t: Target) -> None:
     if op.state_zero_point:
         codes = t.node("Sub", [codes, _integer(t, op.state_zero_point)])
     weighted = t.node("Mul", [codes, t.cast(_code_matrix(t, times), DType.INT64)])
-    total = _summed(t, weighted, op.rank)
+    total = _summed(t, weighted, filters, op.rank)
     if bias is not None:
         total = t.node("Add", [total, t.int64(bias)])
     result = _fixed(t, total, op.output_scale)
