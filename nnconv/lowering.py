@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from nnconv.errors import UsageError
-from nnconv.ir.graph import Model, Signature
+from nnconv.ir.graph import Model, Node, Signature
 from nnconv.ir.op import Layout
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from nnconv.formats.onnx import wire
     from nnconv.formats.onnx.writer import Written
     from nnconv.passes.base import Pass
+
+REFERENCE = "nnconv.backends.reference.executor"
+"""The backend whose kernels work out constants; it is loaded where a model has any to work out."""
 
 IO_LAYOUTS = ("keep", "nhwc", "nchw")
 INT8_FORMS = ("resign", "keep")
@@ -96,6 +103,13 @@ def to_onnx(
 
 def onnx_passes(layout: Pass) -> list[Pass]:
     """The passes that bring a graph into the form that the ONNX writer takes, in order."""
+    from nnconv.passes.fold_constants import FoldConstantsPass
     from nnconv.passes.prune import PrunePass
 
-    return [PrunePass(), layout, PrunePass()]
+    return [PrunePass(), FoldConstantsPass(_evaluate), layout, PrunePass()]
+
+
+def _evaluate(node: Node, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+    """One node on arrays, by the reference kernels: most models never come here."""
+    results: list[np.ndarray] = import_module(REFERENCE).run_node(node, arrays)
+    return results

@@ -167,6 +167,32 @@ class Op:
         operands = tuple(perm if t is not None else None for t in types)
         return Permuted(self, operands, (perm,) * len(self.infer(types)))
 
+    def specialize(
+        self, known: Sequence[tuple[int, ...] | None], types: Types
+    ) -> tuple[Op, frozenset[int]]:
+        """The op with index operands turned into the attributes that they stand in for.
+
+        ``known`` has the elements of each operand, None where they aren't known. Gives the op, and
+        which operands it no longer reads.
+        """
+        changes: dict[str, Any] = {}
+        taken = set()
+        for index, (operand, values) in enumerate(zip(self.operands, known, strict=False)):
+            if values is None or operand.role is not Role.INDEX or not operand.optional:
+                continue
+            if getattr(self, operand.name, 0) is not None:
+                continue
+            if operand.name in _AXES:
+                rank = operand_type(types, 0).rank
+                if rank is None or any(not -rank <= v < rank for v in values):
+                    continue
+                numbers = tuple(v % rank for v in values)
+            else:
+                numbers = values
+            changes[operand.name] = numbers[0] if operand.name in _SINGLE else numbers
+            taken.add(index)
+        return (self.replace(**changes) if changes else self), frozenset(taken)
+
     @property
     def name(self) -> str:
         """The op's name: its class name."""
@@ -196,6 +222,13 @@ class Op:
     def __repr__(self) -> str:
         values = ", ".join(f"{n}={_show(getattr(self, n))}" for n in self.field_names())
         return f"{self.name}({values})"
+
+
+_AXES = frozenset({"axes", "axis", "perm"})
+"""Index operands that may count from the end, where their attributes don't."""
+
+_SINGLE = frozenset({"axis", "depth", "k", "length", "num_segments"})
+"""Index operands whose attribute is one number."""
 
 
 @cache

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from nnconv.ir.dtype import ANY
 from nnconv.ir.op import (
     Layout,
     LayoutKind,
+    Op,
     Operand,
     Perm,
     Permuted,
@@ -44,9 +48,9 @@ def _scaled(dim: Dim, factor: int, divisor: int) -> Dim:
 class DepthToSpace(_DepthSpace):
     """Channels spread over ``block`` x ``block`` pixels.
 
-    Channel index of the input: with ``column_row_depth`` depth is outermost (ONNX CRD, PyTorch's pixel shuffle), else
-    block row, block column, depth (ONNX DCR, TFLite). TFLite DEPTH_TO_SPACE, ONNX DepthToSpace, NNAPI
-    DEPTH_TO_SPACE, NNRt DEPTH_TO_SPACE.
+    Channel index of the input: with ``column_row_depth`` depth is outermost (ONNX CRD, PyTorch's
+    pixel shuffle), else it is block row, block column, depth (ONNX DCR, TFLite).
+    TFLite, NNAPI and NNRt DEPTH_TO_SPACE, ONNX DepthToSpace.
     """
 
     column_row_depth: bool = False
@@ -88,6 +92,8 @@ class SpaceToDepth(_DepthSpace):
 @op_class
 class _BatchSpace(Move):
     layout_kind = LayoutKind.ATTRIBUTE
+    edges: ClassVar[str]
+    """Which attribute has what is put on or taken off."""
 
     block: tuple[int, ...] | None
     channels_first: bool = False
@@ -100,17 +106,27 @@ class _BatchSpace(Move):
         op = self.replace(channels_first=not self.channels_first)
         return Permuted(op, (perm,) + (None,) * (len(types) - 1), (perm,))
 
+    def specialize(
+        self, known: Sequence[tuple[int, ...] | None], types: Types
+    ) -> tuple[Op, frozenset[int]]:
+        if len(known) < 3 or known[1] is None or known[2] is None or self.block is not None:
+            return self, frozenset()
+        edges = tuple(zip(known[2][0::2], known[2][1::2], strict=True))
+        return self.replace(block=known[1], **{self.edges: edges}), frozenset({1, 2})
+
 
 @op_class
 class SpaceToBatch(_BatchSpace):
     """Pads dimensions 1.. (with real 0) and moves blocks of them into the batch.
 
-    ``block`` has one entry for each of dimensions 1..M, ``pads`` a (before, after) pair each. None: operands
-    ``block`` [M] and ``pads`` [M, 2] give them at run time. ``channels_first`` when dimensions 2..M+1 are
-    meant instead. TFLite SPACE_TO_BATCH_ND, NNAPI SPACE_TO_BATCH_ND, NNRt SPACE_TO_BATCH_ND.
+    ``block`` has one entry for each of dimensions 1..M, ``pads`` a (before, after) pair each. None:
+    operands ``block`` [M] and ``pads`` [M, 2] give them at run time. ``channels_first`` when
+    dimensions 2..M+1 are meant instead. TFLite, NNAPI and NNRt SPACE_TO_BATCH_ND.
     """
 
     operands = (Operand("x", ANY), index_operand("block"), index_operand("pads"))
+
+    edges = "pads"
 
     pads: tuple[tuple[int, int], ...] | None
 
@@ -141,6 +157,8 @@ class BatchToSpace(_BatchSpace):
     """
 
     operands = (Operand("x", ANY), index_operand("block"), index_operand("crops"))
+
+    edges = "crops"
 
     crops: tuple[tuple[int, int], ...] | None
 

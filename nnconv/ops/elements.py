@@ -1,10 +1,11 @@
 """What is known beforehand of the elements of small integer tensors: shapes, axes, bounds.
 
-Each element is a number, a symbol (the same as a ``Dim``: equal symbols are equal numbers), or None.
+Each element is a number, a symbol (as in a ``Dim``: equal symbols are equal numbers), or None.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -12,10 +13,12 @@ import numpy as np
 
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
-from nnconv.ir.types import broadcast_dims, static_shape
+from nnconv.ir.types import Dim, Shape, broadcast_dims, static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops import shape as s
+from nnconv.ops.gather import Gather
 from nnconv.ops.quantize import Cast
+from nnconv.ops.reduce import ReduceProd
 from nnconv.ops.slices import Slice
 
 MOST = 64
@@ -71,7 +74,7 @@ def _objects(items: tuple[object, ...]) -> np.ndarray:
     return array
 
 
-def _shape_of(node: Node, known: Known) -> Found:
+def _shape_of(node: Node, _: Known) -> Found:
     x, op = node.inputs[0], node.op
     assert isinstance(op, s.ShapeOf)
     if x is None or x.shape is None:
@@ -79,7 +82,7 @@ def _shape_of(node: Node, known: Known) -> Found:
     return _objects(x.shape if op.dims is None else tuple(x.shape[d] for d in op.dims))
 
 
-def _rank(node: Node, known: Known) -> Found:
+def _rank(node: Node, _: Known) -> Found:
     x = node.inputs[0]
     if x is None or x.shape is None:
         return None
@@ -144,6 +147,25 @@ def _split(node: Node, known: Known) -> Found:
     return list(np.split(x, np.cumsum(op.sizes)[:-1], axis=op.axis))
 
 
+def _gather(node: Node, known: Known) -> Found:
+    op, (x, indices) = node.op, known
+    assert isinstance(op, Gather)
+    if x is None or indices is None or op.batch_dims:
+        return None
+    extent = x.shape[op.axis]
+    if any(not isinstance(i, int) or not -extent <= i < extent for i in indices.reshape(-1)):
+        return None
+    return np.asarray(np.take(x, indices.astype(np.int64), axis=op.axis), object)
+
+
+def _product(node: Node, known: Known) -> Found:
+    op, x = node.op, known[0]
+    assert isinstance(op, ReduceProd)
+    if x is None or op.axes is None:
+        return None
+    return np.asarray(_MUL.reduce(x, axis=op.axes, keepdims=op.keep_dims), object)
+
+
 def _add(a: object, b: object) -> object:
     if isinstance(a, int) and isinstance(b, int):
         return a + b
@@ -162,6 +184,9 @@ def _mul(a: object, b: object) -> object:
     if a == 0 or b == 0:
         return 0
     return b if a == 1 else a if b == 1 else None
+
+
+_MUL = np.frompyfunc(_mul, 2, 1, identity=1)
 
 
 def _floor_div(a: object, b: object) -> object:
@@ -207,7 +232,7 @@ def _elementwise(function: Callable[[object, object], object]) -> Rule:
     return rule
 
 
-def _broadcast_args(node: Node, known: Known) -> Found:
+def _broadcast_args(_: Node, known: Known) -> Found:
     a, b = known
     if a is None or b is None:
         return None
@@ -241,6 +266,8 @@ _RULES: dict[type[Op], Rule] = {
     s.Concat: _concat,
     s.BroadcastArgs: _broadcast_args,
     s.Fill: _fill,
+    Gather: _gather,
+    ReduceProd: _product,
     e.Add: _elementwise(_add),
     e.Sub: _elementwise(_sub),
     e.Mul: _elementwise(_mul),
@@ -250,3 +277,35 @@ _RULES: dict[type[Op], Rule] = {
     e.Maximum: _elementwise(_maximum),
     e.Minimum: _elementwise(_minimum),
 }
+
+
+def reshape_target(source: Shape, dims: Shape) -> tuple[int, ...] | None:
+    """A Reshape's shape in numbers, from what is known of it; None if two extents stay open.
+
+    One extent that isn't known is what is left (-1); a -1 beside symbols is told by the source,
+    where it has the same symbols.
+    """
+    if dims is None:
+        return None
+    if source is not None and -1 in dims:
+        dims = _solved(source, dims)
+    numbers = tuple(d for d in dims if isinstance(d, int))
+    unknown = len(dims) - len(numbers)
+    if not unknown:
+        return numbers
+    if unknown > 1 or any(d < 1 for d in numbers):
+        return None
+    return tuple(d if isinstance(d, int) else -1 for d in dims)
+
+
+def _solved(source: tuple[Dim, ...], dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    symbols = sorted(d for d in dims if isinstance(d, str))
+    if not symbols or None in dims or None in source:
+        return dims
+    if sorted(d for d in source if isinstance(d, str)) != symbols:
+        return dims
+    count = math.prod(d for d in source if isinstance(d, int))
+    rest = math.prod(d for d in dims if isinstance(d, int) and d != -1)
+    if rest < 1 or count % rest:
+        return dims
+    return tuple(count // rest if d == -1 else d for d in dims)

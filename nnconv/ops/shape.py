@@ -38,7 +38,7 @@ def index_operand(name: str) -> Operand:
 
 
 class Move(Op):
-    """Base of ops that give codes on unchanged: the result has the operand's dtype and parameters."""
+    """Base of ops that give codes on unchanged: the result has x's dtype and parameters."""
 
     operands: ClassVar[tuple[Operand, ...]] = (Operand("x", ANY),)
     quant_rule: ClassVar[QuantRule] = QuantRule.CODES
@@ -183,8 +183,8 @@ class Transpose(Move):
 class Concat(Op):
     """Operands joined along ``axis`` (counted from the front).
 
-    Quantized: operands of other parameters are brought to the result's. TFLite CONCATENATION, ONNX Concat, NNAPI
-    CONCATENATION, NNRt CONCAT.
+    Quantized: operands of other parameters are brought to the result's. TFLite CONCATENATION, ONNX
+    Concat, NNAPI CONCATENATION, NNRt CONCAT.
     """
 
     operands = (Operand("parts", ANY, variadic=True),)
@@ -364,7 +364,7 @@ class BroadcastTo(Move):
 
 @op_class
 class ShapeOf(Op):
-    """x's extents as a rank-1 tensor of ``dtype``: of all dimensions, or of ``dims``, in that order.
+    """The extents of x, rank 1, of ``dtype``: of all dimensions, or of ``dims`` in that order.
 
     TFLite SHAPE, ONNX Shape, NNRt SHAPE.
     """
@@ -401,8 +401,9 @@ class Rank(Op):
 
 @op_class
 class Fill(Op):
-    """A tensor full of ``value`` (one element). ``shape`` None: operand ``shape`` gives it at run time.
+    """A tensor full of ``value`` (one element).
 
+    ``shape`` None: operand ``shape`` gives it at run time.
     TFLite FILL, ONNX Expand or ConstantOfShape, NNAPI FILL, NNRt FILL.
     """
 
@@ -421,7 +422,7 @@ class Fill(Op):
 
 
 class BroadcastArgs(Op):
-    """The shape (rank 1) of tensors of two shapes (rank 1) broadcast together. TFLite BROADCAST_ARGS."""
+    """The shape of tensors of two shapes (all rank 1) broadcast together. TFLite BROADCAST_ARGS."""
 
     operands = (Operand("a", INTEGERS), Operand("b", INTEGERS))
     quant_rule = QuantRule.EXACT

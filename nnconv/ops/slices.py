@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 from nnconv.ir.dtype import ANY, INTEGERS
 from nnconv.ir.op import (
@@ -98,7 +99,7 @@ class Pad(Move):
     """Elements put before and behind each dimension (negative counts cut off).
 
     Attributes:
-        before, after: counts, one a dimension; None: operand ``pads`` [rank, 2] gives them at run time.
+        before, after: counts, one a dimension; None: operand ``pads`` [rank, 2] gives them.
         mode: REFLECT leaves the edge element out, SYMMETRIC repeats it.
         value: what CONSTANT puts in, a real value; operand ``value`` (one element) comes before it.
 
@@ -130,6 +131,14 @@ class Pad(Move):
                 result.append(None if before or after else extent)
         return moved(x, tuple(result))
 
+    def specialize(
+        self, known: Sequence[tuple[int, ...] | None], types: Types
+    ) -> tuple[Op, frozenset[int]]:
+        pads = known[1] if len(known) > 1 else None
+        if pads is None or self.before is not None:
+            return self, frozenset()
+        return self.replace(before=pads[0::2], after=pads[1::2]), frozenset({1})
+
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
         if self.before is None or self.after is None or len(self.before) != len(perm):
             return None
@@ -143,7 +152,7 @@ class Pad(Move):
 
 @op_class
 class Reverse(Move):
-    """Order of elements turned round along ``axes``. TFLite REVERSE_V2, NNAPI (none), NNRt (none)."""
+    """The order of elements turned round along ``axes``. TFLite REVERSE_V2; ONNX Slice."""
 
     layout_kind = LayoutKind.ATTRIBUTE
 

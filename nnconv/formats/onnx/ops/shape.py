@@ -94,9 +94,7 @@ def export_reshape(node: Node, t: Target) -> None:
     if 0 not in op.shape:
         t.set_codes(y, t.reshape(t.codes(x), op.shape))
         return
-    sizes = [
-        0 if d < 0 else d for d in op.shape
-    ]  # no elements: any extent will do for the open one
+    sizes = [max(d, 0) for d in op.shape]  # without elements any extent will do for -1
     if t.opset >= 14:
         result = t.node("Reshape", [t.codes(x), t.const(sizes)], allowzero=1)
     else:
@@ -118,7 +116,8 @@ def export_squeeze(node: Node, t: Target) -> None:
 def export_transpose(node: Node, t: Target) -> None:
     """Transpose; with a permutation known at run time a Gather of the elements by their places."""
     op, x, y = node.op, node.inputs[0], node.outputs[0]
-    assert isinstance(op, s.Transpose) and x is not None
+    assert isinstance(op, s.Transpose)
+    assert x is not None
     if op.perm is not None:
         t.set_codes(y, t.node("Transpose", [t.codes(x)], perm=op.perm))
         return
@@ -198,7 +197,8 @@ def export_unstack(node: Node, t: Target) -> None:
 def export_split(node: Node, t: Target) -> None:
     """Split."""
     op, x = node.op, node.inputs[0]
-    assert isinstance(op, s.Split) and x is not None
+    assert isinstance(op, s.Split)
+    assert x is not None
     if len(op.sizes) == 1:
         t.set_codes(node.outputs[0], t.codes(x))
         return
@@ -233,7 +233,8 @@ def export_broadcast_to(node: Node, t: Target) -> None:
 def export_fill(node: Node, t: Target) -> None:
     """Fill: Expand of the scalar."""
     op, value, y = node.op, node.inputs[0], node.outputs[0]
-    assert isinstance(op, s.Fill) and value is not None
+    assert isinstance(op, s.Fill)
+    assert value is not None
     if op.shape == ():
         t.set_codes(y, scalar(t, value))
         return
@@ -282,7 +283,8 @@ def export_range(node: Node, t: Target) -> None:
 def export_shape_of(node: Node, t: Target) -> None:
     """ShapeOf."""
     op, x, y = node.op, node.inputs[0], node.outputs[0]
-    assert isinstance(op, s.ShapeOf) and x is not None
+    assert isinstance(op, s.ShapeOf)
+    assert x is not None
     known = None
     if x.shape is not None:
         dims = range(len(x.shape)) if op.dims is None else op.dims
@@ -311,7 +313,8 @@ def export_broadcast_args(node: Node, t: Target) -> None:
     """BroadcastArgs: ones before the shorter shape, then a's extent, or b's where a's is 1."""
     a, b = node.inputs
     y = node.outputs[0]
-    assert a is not None and b is not None
+    assert a is not None
+    assert b is not None
     counts = [extent(t, v, 0) for v in (a, b)]
     sides = [t.int64(a), t.int64(b)]
     for i in (0, 1):

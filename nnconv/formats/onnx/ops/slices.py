@@ -91,7 +91,8 @@ _PAD_THROUGH = {
 def export_pad(node: Node, t: Target) -> None:
     """Pad: of codes with the zero point, so that real zero is meant."""
     op, x, y = node.op, node.inputs[0], node.outputs[0]
-    assert isinstance(op, Pad) and x is not None
+    assert isinstance(op, Pad)
+    assert x is not None
     if op.before is not None and not any((*op.before, *(op.after or ()))):
         t.set_codes(y, t.codes(x))
         return
@@ -198,7 +199,8 @@ def export_reverse(node: Node, t: Target) -> None:
 def export_reverse_sequence(node: Node, t: Target) -> None:
     """ReverseSequence: ONNX has it for the first two dimensions."""
     op, x = node.op, node.inputs[0]
-    assert isinstance(op, ReverseSequence) and x is not None
+    assert isinstance(op, ReverseSequence)
+    assert x is not None
     if x.shape is None:
         raise t.unsupported("the rank isn't known")
     name, lengths = t.codes(x), t.int64(node.inputs[1])
@@ -221,7 +223,9 @@ def export_dynamic_update_slice(node: Node, t: Target) -> None:
     """DynamicUpdateSlice: ScatterND; dimensions at the end that the update fills need no index."""
     x, update, starts = node.inputs
     y = node.outputs[0]
-    assert x is not None and update is not None and starts is not None
+    assert x is not None
+    assert update is not None
+    assert starts is not None
     if x.shape is None or update.shape is None:
         raise t.unsupported("the rank isn't known")
     data, new = codes_as(t, x, y), codes_as(t, update, y)

@@ -13,6 +13,7 @@ from nnconv.ir.graph import Value
 from nnconv.ir.types import Shape, static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops import shape as o
+from nnconv.ops.elements import reshape_target
 from nnconv.ops.quantize import Cast
 from nnconv.ops.slices import Slice
 
@@ -74,36 +75,12 @@ def _is_empty(x: Value) -> bool:
 
 
 def _reshape(s: Source, x: Value, target: Shape) -> None:
-    """A Reshape to a shape of which one extent at most isn't known: it is what is left."""
     assert target is not None
-    dims = list(target)
-    if x.shape is not None:  # -1 beside a symbol that x has as well
-        dims = _solve(x.shape, dims)
-    unknown = [i for i, d in enumerate(dims) if not isinstance(d, int)]
-    if not unknown:
-        s.emit(o.Reshape(shape=tuple(d for d in dims if isinstance(d, int))), [x])
-        return
-    numbers = [d for d in dims if isinstance(d, int)]
-    if len(unknown) == 1 and all(d > 0 for d in numbers):
-        shape = tuple(d if isinstance(d, int) else -1 for d in dims)
-        s.emit(o.Reshape(shape=shape), [x], shape=tuple(dims))
-        return
-    _emit_reshape(s, x, s.operand(1), tuple(None if d == -1 else d for d in dims))
-
-
-def _solve(source: tuple[object, ...], dims: list[int | str | None]) -> list[int | str | None]:
-    """The target's -1 in numbers, where each symbol of the target is one of the source's too."""
-    if -1 not in dims:
-        return dims
-    symbols = [d for d in dims if isinstance(d, str)]
-    left = [d for d in source if not isinstance(d, int)]
-    if not symbols or sorted(map(str, left)) != sorted(symbols) or None in dims:
-        return dims
-    count = int(np.prod([d for d in source if isinstance(d, int)]))
-    rest = int(np.prod([d for d in dims if isinstance(d, int) and d != -1]))
-    if rest < 1 or count % rest:
-        return dims
-    return [count // rest if d == -1 else d for d in dims]
+    shape = reshape_target(x.shape, target)
+    if shape is None:
+        _emit_reshape(s, x, s.operand(1), tuple(None if d == -1 else d for d in target))
+    else:
+        s.emit(o.Reshape(shape=shape), [x], shape=tuple(None if d == -1 else d for d in target))
 
 
 def _emit_reshape(s: Source, x: Value, sizes: Value, known: Shape = None) -> None:

@@ -61,7 +61,7 @@ class _Bound:
     """What STRIDED_SLICE does to one dimension of its operand.
 
     Attributes:
-        entry: which entry of begin, end and strides tells it; None where the ellipsis stands for it.
+        entry: which entry of begin, end and strides tells it; None where the ellipsis stands.
         begin, end: whether these count (they aren't masked).
         shrink: whether one element is taken and the dimension goes.
     """
@@ -75,8 +75,8 @@ class _Bound:
 def _expand_masks(s: Source, count: int, rank: int) -> tuple[list[_Bound], list[int], list[int]]:
     """All five masks of STRIDED_SLICE spelled out once for every dimension of the operand.
 
-    Returns what happens to each dimension, the dimensions that go, and the places of the result (with
-    those gone) where new ones of extent 1 stand.
+    Returns what happens to each dimension, the dimensions that go, and the places of the result
+    (with those gone) where new ones of extent 1 stand.
     """
     masks = {
         name: s.options.int(f"{name}_mask")

@@ -1,0 +1,214 @@
+"""Works out beforehand what doesn't depend on the inputs: shapes above all.
+
+A graph that computes the shape for a Reshape from the extents of another tensor comes out with a
+fixed Reshape, also where one extent (the batch) stays open. Weights are left alone: a widening of
+stored float16 or int8 stays in the graph, so that they stay small in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+
+from nnconv.errors import BackendError
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Role
+from nnconv.ir.types import TensorType, element_count, merge_shapes, static_shape
+from nnconv.ops.elements import elements, reshape_target
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize
+from nnconv.ops.shape import (
+    Identity,
+    Rank,
+    Reshape,
+    ShapeOf,
+    Squeeze,
+    Transpose,
+    Unsqueeze,
+)
+
+MOST = 4096
+"""Results of more elements are left to be computed: they would only make the file bigger."""
+
+VIEWS = (Identity, Reshape, Squeeze, Unsqueeze, Transpose)
+"""Ops whose results on constants take no memory of their own."""
+
+FAMILIES = frozenset(
+    f"nnconv.ops.{stem}"
+    for stem in ("blocks", "elementwise", "gather", "quantize", "reduce", "shape", "slices")
+)
+"""Where the ops stand whose results are given by their operands alone and cheap to compute."""
+
+Evaluate: TypeAlias = "Callable[[Node, Sequence[np.ndarray | None]], list[np.ndarray]]"
+
+
+class FoldConstantsPass:
+    """Replaces what is known by constants, and index operands that are known by attributes.
+
+    Attributes:
+        evaluate: runs one node on arrays; it is called only where there is something to fold.
+    """
+
+    name: ClassVar[str] = "fold_constants"
+    requires: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, evaluate: Evaluate) -> None:
+        """Choose what evaluates nodes."""
+        self.evaluate = evaluate
+
+    def run(self, graph: Graph) -> bool:
+        """Fold one graph, from its start: each node is looked at once."""
+        walk = _Walk(graph, self.evaluate)
+        for node in graph.nodes:
+            walk.visit(node)
+        return walk.finish()
+
+
+class _Walk:
+    def __init__(self, graph: Graph, evaluate: Evaluate) -> None:
+        self.graph = graph
+        self.evaluate = evaluate
+        self.modified = False
+        self._retyped: set[Value] = set()
+        self._known: dict[Value, np.ndarray | None] = {}
+        self._folded: dict[Value, Value] = {}
+
+    def finish(self) -> bool:
+        """Let constants go out in the place of folded results; tells whether anything changed."""
+        if self._folded:
+            self.graph.outputs = [self._folded.get(v, v) for v in self.graph.outputs]
+        return self.modified
+
+    def visit(self, node: Node) -> None:
+        """Fold, specialise or retype one node."""
+        if node.bodies:
+            return
+        if self._fold(node):
+            return
+        specialised = self._specialise(node)
+        if specialised or (self._retyped and any(v in self._retyped for v in node.inputs)):
+            self._retype(node)
+
+    # ---------------------------------------------------------------- constants
+
+    def _fold(self, node: Node) -> bool:
+        if isinstance(node.op, ShapeOf | Rank):
+            return self._fold_extents(node)
+        inputs = node.inputs
+        if not inputs or not all(v is None or v.data is not None for v in inputs):
+            return self._fold_elements(node)
+        if not _worthwhile(node):
+            return False
+        first = inputs[0]
+        if isinstance(node.op, Bitcast) and first is not None and first.data is not None:
+            if first.dtype is node.outputs[0].dtype:  # only the parameters are others
+                self._replace(node, [first.data])
+                return True
+            return False
+        try:
+            arrays = self.evaluate(node, [None if v is None else v.data for v in inputs])
+        except BackendError:
+            return False  # what can't be computed here is left to the target to refuse
+        self._replace(node, arrays)
+        return True
+
+    def _fold_extents(self, node: Node) -> bool:
+        found = elements(node.outputs[0], self._known)
+        dims = None if found is None else static_shape(tuple(found.reshape(-1).tolist()))
+        if found is None or dims is None:
+            return False
+        dtype = node.outputs[0].dtype.numpy
+        self._replace(node, [np.asarray(dims, dtype).reshape(found.shape)])
+        return True
+
+    def _fold_elements(self, node: Node) -> bool:
+        """A small integer result all of whose elements are known, though its operands aren't."""
+        if len(node.outputs) != 1 or not node.outputs[0].dtype.is_integer:
+            return False
+        if node.outputs[0].quant is not None:
+            return False
+        return self._fold_extents(node)
+
+    def _replace(self, node: Node, arrays: Sequence[np.ndarray]) -> None:
+        for value, array in zip(node.outputs, arrays, strict=True):
+            kind = TensorType(value.dtype, tuple(array.shape), value.quant)
+            new = Value(value.name, kind, data=array, origin=value.origin)
+            value.replace_all_uses_with(new)
+            self._folded[value] = new
+            if kind.shape != value.shape:
+                self._retyped.add(new)
+        self.graph.remove(node)
+        self.modified = True
+
+    # ---------------------------------------------------------------- operands, types
+
+    def _specialise(self, node: Node) -> bool:
+        op, inputs = node.op, node.inputs
+        formal = op.operands
+        places = [
+            i
+            for i, operand in enumerate(formal)
+            if operand.optional
+            and operand.role is Role.INDEX
+            and i < len(inputs)
+            and inputs[i] is not None
+        ]
+        if not places:
+            return False
+        known: list[tuple[int, ...] | None] = [None] * len(inputs)
+        for i in places:
+            known[i] = self._numbers(node, i)
+        new, taken = op.specialize(known, node.input_types)
+        if not taken:
+            return False
+        kept = [None if i in taken else v for i, v in enumerate(inputs)]
+        while kept and kept[-1] is None:
+            kept.pop()
+        node.op = new
+        node.set_inputs(kept)
+        self.modified = True
+        return True
+
+    def _numbers(self, node: Node, index: int) -> tuple[int, ...] | None:
+        value = node.inputs[index]
+        assert value is not None
+        if value.data is not None:
+            return tuple(int(n) for n in value.data.reshape(-1))
+        found = elements(value, self._known)
+        dims = None if found is None else tuple(found.reshape(-1).tolist())
+        first = node.inputs[0]
+        if isinstance(node.op, Reshape) and first is not None:
+            return reshape_target(first.shape, dims)
+        return static_shape(dims)
+
+    def _retype(self, node: Node) -> None:
+        """Let results have what is now known of their shapes."""
+        try:
+            kinds = node.op.infer(node.input_types)
+        except ValueError:
+            return  # the verifier says it better
+        for value, kind in zip(node.outputs, kinds, strict=True):
+            shape = merge_shapes(kind.shape, value.shape)
+            if shape != value.shape:
+                value.type = value.type.with_shape(shape)
+                self._retyped.add(value)
+                self.modified = True
+
+
+def _worthwhile(node: Node) -> bool:
+    """Whether a node of constants is better computed now."""
+    op = node.op
+    if type(op).__module__ not in FAMILIES:
+        return False
+    if isinstance(op, Dequantize) or (isinstance(op, Cast) and _is_float(node)):
+        return False
+    if isinstance(op, (*VIEWS, Bitcast)):
+        return True
+    counts = [element_count(v.shape) for v in node.outputs]
+    return all(count is not None and count <= MOST for count in counts)
+
+
+def _is_float(node: Node) -> bool:
+    first = node.inputs[0]
+    return first is not None and first.dtype.is_float
