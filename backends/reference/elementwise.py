@@ -111,6 +111,15 @@ def _right_shift(op: e.RightShift, a: Array, b: Array) -> list[Array]:
     return [np.right_shift(a, np.clip(b, 0, a.dtype.itemsize * 8 - 1))]
 
 
+def _select(op: e.Select, condition: Array, then: Array, otherwise: Array) -> list[Array]:
+    return [np.where(condition, then, otherwise)]
+
+
+def _add_n(op: e.AddN, *terms: Array) -> list[Array]:
+    total: Array = reduce(operator.add, terms)
+    return [total]
+
+
 KERNELS: dict[type[Op], Kernel] = {
     e.Abs: _unary(np.abs),
     e.Neg: _unary(np.negative),
@@ -159,6 +168,6 @@ KERNELS: dict[type[Op], Kernel] = {
     e.LogicalAnd: _binary(np.logical_and),
     e.LogicalOr: _binary(np.logical_or),
     e.PRelu: lambda op, x, slope: [np.where(x >= 0, x, x * slope)],
-    e.Select: lambda op, condition, then, otherwise: [np.where(condition, then, otherwise)],
-    e.AddN: lambda op, *terms: [reduce(operator.add, terms)],
+    e.Select: _select,
+    e.AddN: _add_n,
 }

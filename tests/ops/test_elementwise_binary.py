@@ -124,6 +124,10 @@ BROADCASTS = [
     if op not in NO_BROADCAST
     for shapes in (((2, 3, 4, 5), (5,)), ((3, 1, 5), (2, 3, 4, 1)), ((), (3, 2)), ((2, 0, 3), (3,)))
 ]
+HIGH_RANKS = [
+    _case(op, kind, ((1, 2, 1, 3, 1, 2, 1), (2, 1, 2, 1, 3, 1, 2)))
+    for op, kind in (("ADD", "float32"), ("MAXIMUM", "int32"), ("LESS", "int8"), ("MUL", "int16"))
+]
 QUANTIZED_BROADCASTS = [
     _case(op, kind, ((2, 3, 4, 5), (4, 1)))
     for op in ("ADD", "MUL", "SUB", "MAXIMUM", "LESS")
@@ -242,7 +246,16 @@ DYNAMIC = [
 @pytest.mark.parametrize(
     "case",
     [
-        *(*MATRIX, *HALVES, *BROADCASTS, *QUANTIZED_BROADCASTS, *ACTIVATIONS, *OPSET_13, *UNEQUAL),
+        *(
+            *MATRIX,
+            *HALVES,
+            *BROADCASTS,
+            *HIGH_RANKS,
+            *QUANTIZED_BROADCASTS,
+            *ACTIVATIONS,
+            *OPSET_13,
+            *UNEQUAL,
+        ),
         *(*SPECIAL_CASES, *EXTREMES, *CONSTANTS, *DIFFERENCES, *DYNAMIC),
     ],
     ids=str,
