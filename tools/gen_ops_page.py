@@ -1,0 +1,179 @@
+"""Write docs/ops.md: which ops nnconv knows, and what each becomes.
+
+Everything comes from the tables that reading and writing use. What an op becomes is read off the
+function that translates it: the op classes, or ONNX nodes' names, that it and its helpers mention.
+
+    python tools/gen_ops_page.py            # rewrites the file
+    python tools/gen_ops_page.py --check    # exits 1 if the file is stale
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from inspect import isclass, isfunction, ismodule
+from pathlib import Path
+from pkgutil import iter_modules
+from types import CodeType
+from typing import Any
+
+import onnx.defs
+
+import nnconv.ops
+from nnconv.formats.onnx.exporter import exporter_of
+from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
+from nnconv.formats.tflite.importer import importers
+from nnconv.formats.tflite.scope import out_of_scope
+from nnconv.ir import Op
+
+TARGET = Path(__file__).resolve().parent.parent / "docs/ops.md"
+
+RESOLVED = "(resolved while reading)"
+
+HEAD = """\
+# Ops
+
+Made by `tools/gen_ops_page.py` from the tables that reading and writing use; don't edit it.
+`nnconv ops` lists what an installed nnconv knows.
+
+An op of TFLite becomes one op, or a few, of the IR (`nnconv/ops`), and these become ONNX nodes of
+the standard domain. Which ones depends on types, shapes, quantization and opset: the tables name
+all that occur, Cast, QuantizeLinear and DequantizeLinear around them left out.
+"""
+
+
+def is_kind(op: type[Op]) -> bool:
+    """Whether nodes can have an op class: it is no mere base of others."""
+    return not op.__subclasses__() or exporter_of(op) is not None
+
+
+def op_classes() -> dict[type[Op], str]:
+    """Every IR op that nodes can have (bases left out), with the stem of its file."""
+    found: dict[type[Op], str] = {}
+    for info in iter_modules(nnconv.ops.__path__):
+        for value in vars(import_module(f"nnconv.ops.{info.name}")).values():
+            if isclass(value) and issubclass(value, Op) and is_kind(value):
+                found[value] = value.__module__.rpartition(".")[2]
+    return dict(sorted(found.items(), key=lambda item: (item[1], item[0].__name__)))
+
+
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """A function's code and that of the functions inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes(constant)
+
+
+def mentioned(function: Callable[..., Any], key: object, package: str) -> Iterator[object]:
+    """Objects and constants that a function and its helpers in ``package`` mention.
+
+    Of a table only the entry of ``key`` counts, if it has one.
+    """
+    todo: list[object] = [function]
+    seen: set[int] = set()
+    while todo:
+        value = todo.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, dict):
+            todo += [value[key]] if key in value else value.values()
+        elif isinstance(value, tuple | list | frozenset):
+            todo += value
+        elif isfunction(value) and value.__module__.startswith(package):
+            todo += parts_of(value)
+        elif isclass(value) and value.__module__.startswith(f"{package}.ops."):
+            todo += members_of(value)
+        else:
+            yield value
+
+
+def parts_of(function: Any) -> Iterator[object]:
+    """What one function mentions: constants, globals, members of modules, closed-over values."""
+    for cell in function.__closure__ or ():
+        yield cell.cell_contents
+    for code in codes(function.__code__):
+        yield from (c for c in code.co_consts if isinstance(c, str | tuple))
+        present = [function.__globals__.get(name) for name in code.co_names]
+        modules = [value for value in present if ismodule(value)]
+        yield from (value for value in present if not ismodule(value))
+        for module in modules:
+            yield from (vars(module)[n] for n in code.co_names if n in vars(module))
+
+
+def members_of(helper: type) -> Iterator[object]:
+    """The functions of a helper class, properties too."""
+    for member in vars(helper).values():
+        yield member.fget if isinstance(member, property) else member
+
+
+def ir_ops(name: str, importer: Callable[..., Any]) -> list[str]:
+    """The IR ops that a TFLite op may become."""
+    kinds = set()
+    for value in mentioned(importer, name, "nnconv.formats.tflite"):
+        kind = value if isclass(value) else type(value)
+        if issubclass(kind, Op) and is_kind(kind):
+            kinds.add(kind.__name__)
+    return sorted(kinds)
+
+
+def onnx_nodes(op: type[Op]) -> list[str]:
+    """The ONNX node types that an IR op may become."""
+    exporter = exporter_of(op)
+    if exporter is None:
+        return []
+    around = {"Cast", "QuantizeLinear", "DequantizeLinear"}
+    texts = {v for v in mentioned(exporter, op, "nnconv.formats.onnx") if isinstance(v, str)}
+    names = {text for text in texts if onnx.defs.has(text)}
+    own = {op.__name__} if onnx.defs.has(op.__name__) else set()  # spelled by the class's name
+    return sorted(names - around) or sorted(own) or ["DequantizeLinear"]
+
+
+def table(columns: list[str], rows: list[list[str]]) -> Iterator[str]:
+    """Lines of a Markdown table."""
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'---|' * len(columns)}"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield ""
+
+
+def render() -> str:
+    """The page."""
+    known = importers()
+    lines = [HEAD, "## TFLite\n"]
+    rows = [
+        [name.replace("CUSTOM:", "custom "), ", ".join(ir_ops(name, known[name])) or RESOLVED]
+        for name in sorted(known, key=lambda n: (n.startswith("CUSTOM"), n))
+    ]
+    lines += table(["TFLite", "IR"], rows)
+    lines.append("Left out on purpose:\n")
+    reasons: dict[str, list[str]] = {}
+    for name in sorted(BUILTIN_OPERATOR):
+        refusal = out_of_scope(name)
+        if refusal is not None:
+            reasons.setdefault(refusal["why"], []).append(name)
+    lines += [f"- {', '.join(names)}: {why}." for why, names in reasons.items()]
+    lines += ["", "## ONNX\n"]
+    rows = [[op.__name__, stem, ", ".join(onnx_nodes(op))] for op, stem in op_classes().items()]
+    lines += table(["IR", "family", "ONNX"], rows)
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Write the page, or compare it; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Write docs/ops.md from nnconv's op tables.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if it is stale")
+    text = render()
+    if not parser.parse_args().check:
+        TARGET.write_text(text, encoding="utf-8")
+    elif TARGET.read_text(encoding="utf-8") != text:
+        sys.stderr.write(f"{TARGET} is stale: run tools/gen_ops_page.py\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
