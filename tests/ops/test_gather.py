@@ -11,7 +11,7 @@ import pytest
 
 from nnconv.ir import DType, TensorType
 from nnconv.ops.gather import Gather, TopK
-from support.spine import Case, check
+from support.spine import Case, check, onnx_ops
 from support.tflite_builder import Quant, Tensor, TfliteBuilder
 
 QUANT = {"int8": (0.05, 3), "uint8": (0.05, 131), "int16": (0.001, 0)}
@@ -467,6 +467,36 @@ def test_gather_follows_a_transpose(axis: int, indices: int | list[int]) -> None
     moved = np.take(x.transpose(PERM), picks, permuted.op.axis)
     order = permuted.results[0] or tuple(range(wanted.ndim))
     np.testing.assert_array_equal(moved, wanted.transpose(order))
+
+
+def _conv(b: TfliteBuilder, x: Tensor, weights: np.ndarray, shape: Sequence[int]) -> Tensor:
+    made: Tensor = b.op(
+        "CONV_2D",
+        [x, b.const(weights), b.const(np.zeros(len(weights), np.float32))],
+        [("float32", shape)],
+        options={"padding": "SAME", "stride_h": 1, "stride_w": 1},
+    )
+    return made
+
+
+@pytest.mark.parametrize(("axis", "picks"), [(1, [4, 0, 2]), (2, [3, 3]), (3, [2, 0, 3, 1])])
+def test_gather_between_convolutions_takes_no_transpose(
+    axis: int, picks: list[int], tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    shape = [1, 5, 6, 4]
+    shape[axis] = len(picks)
+
+    def build(b: TfliteBuilder) -> None:
+        weights = rng.standard_normal((4, 3, 3, 3)).astype(np.float32)
+        first = _conv(b, b.input("x", "float32", (1, 5, 6, 3)), weights, (1, 5, 6, 4))
+        index = b.const(np.array(picks, np.int32))
+        picked = b.op("GATHER", [first, index], [("float32", shape)], options={"axis": axis})
+        weights = rng.standard_normal((2, 3, 3, shape[3])).astype(np.float32)
+        b.output(_conv(b, picked, weights, (*shape[:3], 2)))
+
+    check(Case("convolutions", build), tmp_path)
+    assert onnx_ops(tmp_path / "model.onnx") == {"Transpose": 2, "Conv": 2, "Gather": 1}
 
 
 def test_gather_of_many_indices_stays() -> None:
