@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from nnconv.ir.dtype import FLOATS, DType
-from nnconv.ir.op import Activation, Op, Operand, QuantRule, Role, Types, op_class, operand_type
+from nnconv.ir.op import Activation, Op, Operand, Role, Types, op_class, operand_type
 from nnconv.ir.types import Dim, TensorType
 from nnconv.ops.conv import QUANTIZED
 
@@ -22,11 +22,13 @@ LAYER_NORM_EPSILON = 1e-8
 """What an Lstm adds to the variance when it normalizes a gate: TFLite's and NNAPI's constant."""
 
 
-def _weight(name: str, *, optional: bool = False) -> Operand:
+def weight_operand(name: str, *, optional: bool = False) -> Operand:
+    """A formal operand of weights."""
     return Operand(name, _WEIGHT_TYPES, Role.WEIGHT, optional=optional)
 
 
-def _bias(name: str) -> Operand:
+def bias_operand(name: str) -> Operand:
+    """A formal operand of biases, which may be absent."""
     return Operand(name, _BIAS_TYPES, Role.BIAS, optional=True)
 
 
@@ -66,12 +68,17 @@ class _Recurrent(Op):
             if given is None:
                 results.append(TensorType(x.dtype, (batch, extent)))
                 continue
-            _check(given, (batch, extent), f"{self.operands[index].name} state")
+            check_shape(given, (batch, extent), f"{self.operands[index].name} state")
             results.append(given)
         return tuple(results)
 
 
-def _check(seen: TensorType, allowed: tuple[Dim, ...], what: str) -> None:
+def check_shape(seen: TensorType, allowed: tuple[Dim, ...], what: str) -> None:
+    """Check a shape as far as it is known.
+
+    Raises:
+        ValueError: naming ``what``, when rank or an extent is another.
+    """
     if seen.shape is None:
         return
     fits = len(seen.shape) == len(allowed) and all(
@@ -82,7 +89,8 @@ def _check(seen: TensorType, allowed: tuple[Dim, ...], what: str) -> None:
         raise ValueError(f"{what} is {list(seen.shape)}, must be {list(allowed)}")
 
 
-def _extent(types: Types, index: int, dim: int) -> Dim:
+def extent_of(types: Types, index: int, dim: int) -> Dim:
+    """Extent ``dim`` of an operand; None when it isn't known."""
     kind = types[index] if index < len(types) else None
     if kind is None or kind.shape is None:
         return None
@@ -129,17 +137,17 @@ class Lstm(_Recurrent):
 
     operands: ClassVar[tuple[Operand, ...]] = (
         Operand("x", _DATA),
-        _weight("input weights i", optional=True),
-        *(_weight(f"input weights {g}") for g in "fco"),
-        _weight("recurrent weights i", optional=True),
-        *(_weight(f"recurrent weights {g}") for g in "fco"),
-        *(_weight(f"peephole {g}", optional=True) for g in "ifo"),
-        *(_bias(f"bias {g}") for g in LSTM_GATES),
-        _weight("projection", optional=True),
-        _bias("projection bias"),
+        weight_operand("input weights i", optional=True),
+        *(weight_operand(f"input weights {g}") for g in "fco"),
+        weight_operand("recurrent weights i", optional=True),
+        *(weight_operand(f"recurrent weights {g}") for g in "fco"),
+        *(weight_operand(f"peephole {g}", optional=True) for g in "ifo"),
+        *(bias_operand(f"bias {g}") for g in LSTM_GATES),
+        weight_operand("projection", optional=True),
+        bias_operand("projection bias"),
         _state("output"),
         _state("cell"),
-        *(_weight(f"normalization {g}", optional=True) for g in LSTM_GATES),
+        *(weight_operand(f"normalization {g}", optional=True) for g in LSTM_GATES),
     )
 
     cell_clip: float = 0.0
@@ -148,9 +156,9 @@ class Lstm(_Recurrent):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
-        cells = _extent(types, 2, 0)
+        cells = extent_of(types, 2, 0)
         has_projection = len(types) > 16 and types[16] is not None
-        size = _extent(types, 16, 0) if has_projection else cells
+        size = extent_of(types, 16, 0) if has_projection else cells
         depth = None if x.shape is None else x.shape[-1]
         expected: list[tuple[Dim, ...]] = [
             *[(cells, depth)] * 4,
@@ -164,7 +172,7 @@ class Lstm(_Recurrent):
         ]
         for operand, kind, shape in zip(self.operands[1:], types[1:], expected, strict=False):
             if kind is not None:
-                _check(kind, shape, operand.name)
+                check_shape(kind, shape, operand.name)
         return self._results(types, size, {18: size, 19: cells})
 
 
@@ -178,111 +186,18 @@ class Rnn(_Recurrent):
 
     operands = (
         Operand("x", _DATA),
-        _weight("input weights"),
-        _weight("recurrent weights"),
-        _bias("bias"),
+        weight_operand("input weights"),
+        weight_operand("recurrent weights"),
+        bias_operand("bias"),
         _state("output"),
     )
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
-        units = _extent(types, 1, 0)
+        units = extent_of(types, 1, 0)
         depth = None if x.shape is None else x.shape[-1]
         for index, shape in ((1, (units, depth)), (2, (units, units)), (3, (units,))):
             kind = types[index] if index < len(types) else None
             if kind is not None:
-                _check(kind, shape, self.operands[index].name)
+                check_shape(kind, shape, self.operands[index].name)
         return self._results(types, units, {4: units})
-
-
-def _svdf_types(types: Types, rank: int) -> tuple[TensorType, ...]:
-    x, filters = operand_type(types, 0), _extent(types, 1, 0)
-    memory, state = _extent(types, 2, 1), operand_type(types, 4)
-    if rank < 1 or (isinstance(filters, int) and filters % rank):
-        raise ValueError(f"{filters} filters don't make units of {rank}")
-    units = filters // rank if isinstance(filters, int) else None
-    batch = None if x.shape is None else x.shape[0]
-    depth = None if x.shape is None else x.shape[-1]
-    _check(x, (batch, depth), "input")
-    _check(operand_type(types, 1), (filters, depth), "feature weights")
-    _check(operand_type(types, 2), (filters, memory), "time weights")
-    if types[3] is not None:
-        _check(types[3], (units,), "bias")
-    known = isinstance(filters, int) and isinstance(memory, int)
-    _check(state, (batch, filters * memory if known else None), "state")  # type: ignore[operator]
-    return TensorType(x.dtype, (batch, units)), state
-
-
-_SVDF_OPERANDS = (
-    Operand("x", _DATA),
-    _weight("feature weights"),
-    _weight("time weights"),
-    _bias("bias"),
-    Operand("state", _DATA, Role.STATE),
-)
-
-
-@op_class
-class Svdf(Op):
-    """One step of a dense layer over features and time, by singular value decomposition.
-
-    The state [B,F,M] drops its oldest column and takes up W x as its newest. The result is, for
-    each unit, the sum over its ``rank`` filters and over time of state * time weights, plus bias,
-    behind the ``activation``.
-
-    Operands: x [B,I]; W [F,I]; time weights [F,M]; bias [F / rank], optional; state [B,F*M].
-    Results: [B, F / rank]; the new state.
-    Spelled: TFLite SVDF, NNAPI SVDF.
-    """
-
-    operands = _SVDF_OPERANDS
-
-    rank: int = 1
-    activation: Activation = Activation.NONE
-
-    def infer(self, types: Types) -> tuple[TensorType, ...]:
-        return _svdf_types(types, self.rank)
-
-
-@op_class
-class QuantizedSvdf(Op):
-    """Svdf on integers, exactly as TFLite computes it.
-
-    With ``*`` TFLite's multiplication by a fixed-point number (``fixed_point``), everything
-    saturating:
-
-        newest = state_zero_point + state_scale * sum(W (x - x_zero_point))
-        result = zero_point + output_scale * (sum(time weights (state - state_zero_point)) + bias)
-
-    Both scales are ratios: of input times weight scale to state scale, of state times time weight
-    scale to result scale. The activation is the one that the result's range implies (RELU at the
-    least code). Operands as Svdf's: x, W int8; time weights and state int16 (or both int8); bias
-    int32.
-    """
-
-    operands = _SVDF_OPERANDS
-    quant_rule = QuantRule.EXACT
-
-    rank: int = 1
-    x_zero_point: int = 0
-    state_zero_point: int = 0
-    zero_point: int = 0
-    state_scale: float
-    output_scale: float
-
-    def infer(self, types: Types) -> tuple[TensorType, ...]:
-        return _svdf_types(types, self.rank)
-
-
-def fixed_point(scale: float) -> tuple[int, int]:
-    """A positive scale, TFLite's way, as multiplier * 2 ** (exponent - 31).
-
-    The multiplier is in [2**30, 2**31), or 0 for a scale below 2**-31.
-    """
-    import math
-
-    significand, exponent = math.frexp(scale)
-    multiplier = math.floor(significand * 2**31 + 0.5)
-    if multiplier == 2**31:
-        multiplier, exponent = 2**30, exponent + 1
-    return (0, 0) if exponent < -31 else (multiplier, exponent)

@@ -208,3 +208,10 @@ def test_inner_scales_of_another_kernel_are_refused() -> None:
     content.subgraphs[0].operators[0].intermediates = None
     with pytest.raises(UnsupportedError, match="5 inner scales"):
         read(pack(content))
+
+
+def test_a_trained_model_verifies(shared_dir: Path, tmp_path: Path) -> None:
+    source = next(shared_dir.glob("models/tflite/**/trained_lstm.tflite"))
+    report = nnconv.convert(source, tmp_path / "model.onnx", verify=True)
+    assert report.verified
+    assert len(report.states) == 2

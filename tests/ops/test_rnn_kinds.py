@@ -1,4 +1,4 @@
-"""Recurrent ops besides the LSTM in one direction: both directions, RNN, SVDF, the basic kernel."""
+"""Recurrent ops besides the LSTM in one direction: both directions, RNN, the basic kernel."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from support.rnn_models import (
     basic_lstm,
     bidirectional_lstm,
     bidirectional_rnn,
-    integer_svdf,
     rnn,
-    svdf,
 )
 from support.spine import Case, check
 
@@ -115,66 +113,16 @@ RNN = [
     ),
 ]
 
-SVDF = [
-    *(
-        Case(
-            f"rank-{rank}-memory-{memory}-{bias}-{activation}",
-            svdf(rank=rank, memory=memory, bias=bias, activation=activation),
-            tolerance=TOLERANCE,
-        )
-        for rank in (1, 2, 3)
-        for memory in (1, 2, 5)
-        for bias in (False, True)
-        for activation in ("NONE", "RELU")
-    ),
-    *(
-        Case(
-            f"{storage}-rank-{rank}",
-            svdf(rank=rank, storage=storage),
-            tolerance=HYBRID_TOLERANCE,
-            note=HYBRID_NOTE,
-        )
-        for storage in ("int8", "uint8")
-        for rank in (1, 2)
-    ),
-    Case("batch-1", svdf(batch=1), tolerance=TOLERANCE),
-]
-
-INTEGER_SVDF = [
-    *(
-        Case(
-            f"rank-{rank}-memory-{memory}-gain-{gain}-{int8}",
-            integer_svdf(rank=rank, memory=memory, gain=gain),
-            steps=0,
-            seed=seed,
-            options={"int8": int8},
-        )
-        for seed, rank in enumerate((1, 2, 3))
-        for memory in (1, 2, 5)
-        for gain in (0.02, 1.0, 30.0)
-        for int8 in ("resign", "keep")
-    ),
-    Case("wide", integer_svdf(inputs=700, gain=0.02), steps=0, note="sums beyond 2**24"),
-    Case("opset-13", integer_svdf(rank=2), steps=0, options={"opset": 13}),
-    Case("batch-1", integer_svdf(batch=1), steps=0),
-]
-
 EMPTY = [
     Case("rnn-steps", rnn(0)),
     Case("rnn-batch", rnn(5, batch=0)),
     Case("rnn-spelled-out-steps", rnn(0, fused_activation_function="RELU6")),
     Case("bidirectional-lstm", bidirectional_lstm(LstmShape(), 0)),
-    *(
-        Case(name, build, resolver=None, note="LiteRT's SVDF ends the process on an empty batch")
-        for name, build in (
-            ("svdf", svdf(batch=0, rank=2)),
-            ("svdf-integer", integer_svdf(batch=0, rank=2)),
-        )
-    ),
 ]
 
 BASIC = [
     Case("float", basic_lstm(), tolerance=TOLERANCE),
+    Case("computed-weights", basic_lstm(computed=True), tolerance=TOLERANCE),
     Case("uint8", basic_lstm(quantized=True)),
 ]
 
@@ -186,16 +134,6 @@ def test_bidirectional(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", RNN, ids=str)
 def test_rnn(case: Case, tmp_path: Path) -> None:
-    check(case, tmp_path)
-
-
-@pytest.mark.parametrize("case", SVDF, ids=str)
-def test_svdf(case: Case, tmp_path: Path) -> None:
-    check(case, tmp_path)
-
-
-@pytest.mark.parametrize("case", INTEGER_SVDF, ids=str)
-def test_integer_svdf(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
 
 

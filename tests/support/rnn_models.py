@@ -105,8 +105,8 @@ def sequence_lstm(
     return build
 
 
-def basic_lstm(*, quantized: bool = False) -> Build:
-    """LSTM with the basic kernel: stacked weights, states that go in and out."""
+def basic_lstm(*, quantized: bool = False, computed: bool = False) -> Build:
+    """LSTM with the basic kernel: stacked weights (perhaps an input), states that go in and out."""
 
     def build(b: TfliteBuilder) -> None:
         if quantized:
@@ -123,6 +123,9 @@ def basic_lstm(*, quantized: bool = False) -> Build:
             codes = np.clip(np.rint(stacked / scale) + point, 0, 255).astype(np.uint8)
             weights = b.const(codes, quant=(scale, point))
             offset = b.const(np.rint(bias * 128 / scale).astype(np.int32), quant=(scale / 128, 0))
+        elif computed:
+            weights = b.input("weights", "float32", stacked.shape)
+            offset = b.input("bias", "float32", bias.shape)
         else:
             weights, offset = b.const(stacked), b.const(bias)
         width = INPUTS + CELLS

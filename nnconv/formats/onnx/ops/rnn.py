@@ -16,23 +16,19 @@ import numpy as np
 
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.stacked import stacked
 from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
-from nnconv.ir.quant import dequantize
 from nnconv.ir.types import Dim, TensorType, static_shape
-from nnconv.ops.rewrite import constant_behind
-from nnconv.ops.rnn import LAYER_NORM_EPSILON, Lstm, QuantizedSvdf, Rnn, Svdf, fixed_point
+from nnconv.ops.rnn import LAYER_NORM_EPSILON, Lstm, Rnn
 
 UNROLLED = 4
 """The most steps that are written out one after another; a Scan of more is smaller, not slower."""
 
 Step: TypeAlias = Callable[[Target, str, Sequence[str]], list[str]]
 """From the step's projected input and the states to the next states; the first is the result."""
-
-Signed: TypeAlias = "Sequence[tuple[Value, int]]"
-"""Weights with the signs that they are taken with."""
 
 _NATIVE: dict[Activation, str] = {
     Activation.TANH: "Tanh",
@@ -41,63 +37,6 @@ _NATIVE: dict[Activation, str] = {
     Activation.NONE: "Affine",
 }
 """Activations that ONNX's LSTM and RNN know by name."""
-
-_EXACT_SUM = 2**24 // (255 * 128)
-"""How many products of 8-bit codes float32 adds up exactly."""
-
-
-# -------------------------------------------------------------------- weights
-
-
-def _stacked(t: Target, parts: Signed, like: Value, *, transpose: bool = False) -> str:
-    """Rows (or vectors) of several weights in one tensor, of ``like``'s real type.
-
-    Constants keep their small type in the file: int8 codes become float by Cast and Mul, which a
-    runtime does once.
-    """
-    real = t.real_type(like)
-    found = [constant_behind(v) for v, _ in parts]
-    sources = [v for v in found if v is not None and v.data is not None]
-    if len(sources) < len(parts):
-        names = [t.real(v) if sign > 0 else t.node("Neg", [t.real(v)]) for v, sign in parts]
-        name = t.node("Concat", names, axis=0) if len(names) > 1 else names[0]
-        return t.node("Transpose", [name], perm=(1, 0)) if transpose else name
-    signs = [sign for _, sign in parts]
-    if all(v.quant is not None and v.dtype.bits <= 8 and v.type.rank == 2 for v in sources):
-        return _stacked_codes(t, sources, signs, real, transpose=transpose)
-    arrays = [_real_data(v, real) * sign for v, sign in zip(sources, signs, strict=True)]
-    data = np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
-    name = t.const(data.T if transpose else data)
-    return name if data.dtype == real.numpy else t.cast(name, real)
-
-
-def _real_data(value: Value, real: DType) -> np.ndarray:
-    data = value.data
-    assert data is not None, "a constant is expected"
-    if value.quant is not None:
-        return dequantize(data, value.quant, np.float64).astype(real.numpy)
-    return data
-
-
-def _stacked_codes(
-    t: Target, sources: Sequence[Value], signs: Sequence[int], real: DType, *, transpose: bool
-) -> str:
-    codes, scales, points = [], [], []
-    for value, sign in zip(sources, signs, strict=True):
-        assert value.data is not None
-        assert value.quant is not None
-        column = (len(value.data), 1)
-        scale, point = value.quant.broadcast(value.data.shape)
-        codes.append(value.data)
-        scales.append(np.broadcast_to(scale * sign, column))
-        points.append(np.broadcast_to(point, column))
-    data, scale, point = (np.concatenate(a) for a in (codes, scales, points))
-    if transpose:
-        data, scale, point = data.T, scale.T, point.T
-    name = t.cast(t.const(data), real)
-    if point.any():
-        name = t.node("Sub", [name, t.const(point.astype(real.numpy))])
-    return t.node("Mul", [name, t.const(scale.astype(real.numpy))])
 
 
 def _unsqueeze(t: Target, name: str, axis: int) -> str:
@@ -354,13 +293,13 @@ class _LstmForm:
             if value is None and gate == "i" and coupled:
                 value, sign = values["f"], -1
             parts.append((zeros if value is None else value, sign))
-        return _stacked(t, parts, self.x)
+        return stacked(t, parts, self.x)
 
     def native(self, node: Node) -> list[str]:
         """ONNX's LSTM: gates in the order i, o, f, c."""
         t, order = self.t, "iofc"
-        weights = _unsqueeze(t, _stacked(t, self.rows(self.weights, order), self.x), 0)
-        recurrent = _unsqueeze(t, _stacked(t, self.rows(self.recurrent, order), self.x), 0)
+        weights = _unsqueeze(t, stacked(t, self.rows(self.weights, order), self.x), 0)
+        recurrent = _unsqueeze(t, stacked(t, self.rows(self.recurrent, order), self.x), 0)
         bias, peephole = "", ""
         if any(self.bias.values()):
             own = self.vector(t, self.bias, order)
@@ -375,7 +314,7 @@ class _LstmForm:
     def spelled_out(self, node: Node) -> list[str]:
         """The steps in ONNX nodes."""
         t, op, x = self.t, self.op, self.x
-        weights = _stacked(t, self.rows(self.weights, self.order), x, transpose=True)
+        weights = stacked(t, self.rows(self.weights, self.order), x, transpose=True)
         projected = t.node("MatMul", [_sequence(t, op, x), weights])
         normalized = any(self.norm.values())
         if any(self.bias.values()) and not normalized:
@@ -385,10 +324,10 @@ class _LstmForm:
         if self.projection is not None:
             shape = self.projection.shape
             size = shape[0] if shape is not None and isinstance(shape[0], int) else size
-            projection = _stacked(t, [(self.projection, 1)], x, transpose=True)
-        recurrent = _stacked(t, self.rows(self.recurrent, self.order), x, transpose=True)
+            projection = stacked(t, [(self.projection, 1)], x, transpose=True)
+        recurrent = stacked(t, self.rows(self.recurrent, self.order), x, transpose=True)
         extras = {
-            (name, gate): _stacked(t, [(value, 1)], x)
+            (name, gate): stacked(t, [(value, 1)], x)
             for name, values in (("peephole", self.peephole), ("norm", self.norm))
             for gate, value in values.items()
             if value is not None
@@ -516,20 +455,20 @@ def export_rnn(node: Node, t: Target) -> None:
     if not isinstance(units, int):
         raise t.unsupported("the number of units isn't known")
     if op.activation in _NATIVE:
-        stacked = [_unsqueeze(t, _stacked(t, [(v, 1)], x), 0) for v in (weights, recurrent)]
+        native = [_unsqueeze(t, stacked(t, [(v, 1)], x), 0) for v in (weights, recurrent)]
         both = ""
         if bias is not None:
             zeros = t.const(np.zeros(units, t.real_type(x).numpy))
-            both = _unsqueeze(t, t.node("Concat", [_stacked(t, [(bias, 1)], x), zeros], axis=0), 0)
-        _finish(t, node, _native(t, node, "RNN", [*stacked, both, t.real(state)], units))
+            both = _unsqueeze(t, t.node("Concat", [stacked(t, [(bias, 1)], x), zeros], axis=0), 0)
+        _finish(t, node, _native(t, node, "RNN", [*native, both, t.real(state)], units))
         return
     projected = t.node(
         "MatMul",
-        [_sequence(t, op, x), _stacked(t, [(weights, 1)], x, transpose=True)],
+        [_sequence(t, op, x), stacked(t, [(weights, 1)], x, transpose=True)],
     )
     if bias is not None:
-        projected = t.node("Add", [projected, _stacked(t, [(bias, 1)], x)])
-    last_weights = _stacked(t, [(recurrent, 1)], x, transpose=True)
+        projected = t.node("Add", [projected, stacked(t, [(bias, 1)], x)])
+    last_weights = stacked(t, [(recurrent, 1)], x, transpose=True)
 
     def step(g: Target, piece: str, states: Sequence[str]) -> list[str]:
         z = g.node("Add", [piece, g.node("MatMul", [states[0], last_weights])])
@@ -539,134 +478,4 @@ def export_rnn(node: Node, t: Target) -> None:
     _finish(t, node, [sequence, *last])
 
 
-# -------------------------------------------------------------------- SVDF
-
-
-def _svdf_extents(node: Node, t: Target) -> tuple[int, int]:
-    times = node.inputs[2]
-    shape = times.shape if times is not None else None
-    if shape is None or not isinstance(shape[0], int) or not isinstance(shape[1], int):
-        raise t.unsupported("the number of filters isn't known")
-    return shape[0], shape[1]
-
-
-def _remembered(t: Target, state: str, newest: str, filters: int, memory: int) -> str:
-    """The state [B,F*M] without its oldest column and with ``newest`` [B,F]: [B,F,M]."""
-    column = _unsqueeze(t, newest, 2)
-    if memory == 1:
-        return column
-    past = t.node(
-        "Slice",
-        [t.reshape(state, (-1, filters, memory)), t.const([1]), t.const([memory]), t.const([2])],
-    )
-    return t.node("Concat", [past, column], axis=2)
-
-
-def _summed(t: Target, name: str, filters: int, rank: int) -> str:
-    """Sums over time and over the filters of each unit: [B,F,M] to [B,F / rank]."""
-    total = t.node("ReduceSum", [name, t.const([2])], keepdims=0)
-    if rank == 1:
-        return total
-    units = t.reshape(total, (-1, filters // rank, rank))
-    return t.node("ReduceSum", [units, t.const([2])], keepdims=0)
-
-
-def export_svdf(node: Node, t: Target) -> None:
-    """Svdf: a product for the newest column, a sum of products over time."""
-    op = node.op
-    x, features, times, bias, state = node.inputs
-    assert isinstance(op, Svdf)
-    assert x is not None
-    assert features is not None
-    assert times is not None
-    assert state is not None
-    filters, memory = _svdf_extents(node, t)
-    weights = _stacked(t, [(features, 1)], x, transpose=True)
-    newest = t.node("MatMul", [t.real(x), weights])
-    current = _remembered(t, t.real(state), newest, filters, memory)
-    weighted = t.node("Mul", [current, _stacked(t, [(times, 1)], x)])
-    result = _summed(t, weighted, filters, op.rank)
-    if bias is not None:
-        result = t.node("Add", [result, t.real(bias)])
-    t.set_real(node.outputs[0], result, op.activation)
-    t.set_real(node.outputs[1], t.reshape(current, (-1, filters * memory)))
-
-
-def export_quantized_svdf(node: Node, t: Target) -> None:
-    """QuantizedSvdf: all sums in integers, or in floats that hold them exactly."""
-    op, y = node.op, node.outputs[0]
-    x, features, times, bias, state = node.inputs
-    assert isinstance(op, QuantizedSvdf)
-    assert x is not None
-    assert state is not None
-    assert features is not None
-    assert times is not None
-    filters, memory = _svdf_extents(node, t)
-    depth = features.shape[1] if features.shape is not None else None
-    wide = DType.FLOAT32 if isinstance(depth, int) and depth <= _EXACT_SUM else DType.FLOAT64
-    data = t.cast(t.codes(x), wide)
-    point = op.x_zero_point + (128 if t.is_resigned(x) else 0)
-    if point:
-        data = t.node("Sub", [data, t.const(np.asarray(point, wide.numpy))])
-    weights = t.cast(_code_matrix(t, features, transpose=True), wide)
-    sums = t.cast(t.node("MatMul", [data, weights]), DType.INT64)
-    newest = _fixed(t, sums, op.state_scale)
-    if op.state_zero_point:
-        newest = t.node("Add", [newest, _integer(t, op.state_zero_point)])
-    newest = _saturated(t, newest, state.dtype)
-    current = _remembered(t, t.stored(state), t.cast(newest, state.dtype), filters, memory)
-    t.set_stored(node.outputs[1], t.reshape(current, (-1, filters * memory)))
-    codes = t.cast(current, DType.INT64)
-    if op.state_zero_point:
-        codes = t.node("Sub", [codes, _integer(t, op.state_zero_point)])
-    weighted = t.node("Mul", [codes, t.cast(_code_matrix(t, times), DType.INT64)])
-    total = _summed(t, weighted, filters, op.rank)
-    if bias is not None:
-        total = t.node("Add", [total, t.int64(bias)])
-    result = _fixed(t, total, op.output_scale)
-    if op.zero_point:
-        result = t.node("Add", [result, _integer(t, op.zero_point)])
-    t.set_stored(y, t.cast(_saturated(t, result, y.dtype), y.dtype))
-
-
-def _code_matrix(t: Target, value: Value, *, transpose: bool = False) -> str:
-    """The stored numbers of weights, in their own type whatever that of activations is."""
-    if value.data is not None:
-        return t.const(value.data.T if transpose else value.data, value.dtype)
-    name = t.stored(value)
-    return t.node("Transpose", [name], perm=(1, 0)) if transpose else name
-
-
-def _integer(t: Target, value: int) -> str:
-    return t.const(np.asarray(value, np.int64))
-
-
-def _saturated(t: Target, name: str, dtype: DType) -> str:
-    low, high = dtype.int_range
-    return t.node("Clip", [name, _integer(t, low), _integer(t, high)])
-
-
-def _fixed(t: Target, name: str, scale: float) -> str:
-    """int64 ``name`` times ``scale`` in TFLite's fixed point: the product is rounded twice.
-
-    First, half up, to the multiplier's 31 bits (a division that truncates, made to round down by an
-    offset that keeps everything positive), then, half away from zero, by the exponent.
-    """
-    multiplier, exponent = fixed_point(scale)
-    left, right = max(exponent, 0), max(-exponent, 0)
-    product = t.node("Mul", [name, _integer(t, multiplier << left)])
-    shifted = t.node("Add", [product, _integer(t, (1 << 62) + (1 << 30))])
-    high = t.node("Div", [shifted, _integer(t, 1 << 31)])
-    high = t.node("Sub", [high, _integer(t, 1 << 31)])
-    if not right:
-        return high
-    half = t.node("Mul", [t.node("Sign", [high]), _integer(t, 1 << (right - 1))])
-    return t.node("Div", [t.node("Add", [high, half]), _integer(t, 1 << right)])
-
-
-EXPORTERS: dict[type[Op], Exporter] = {
-    Lstm: export_lstm,
-    Rnn: export_rnn,
-    Svdf: export_svdf,
-    QuantizedSvdf: export_quantized_svdf,
-}
+EXPORTERS: dict[type[Op], Exporter] = {Lstm: export_lstm, Rnn: export_rnn}

@@ -20,8 +20,10 @@ from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import Quant, dequantize
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.rewrite import reshaped
-from nnconv.ops.rnn import Lstm, QuantizedSvdf, Rnn, StepTypes, Svdf
+from nnconv.ops.rnn import Lstm, Rnn, StepTypes
 from nnconv.ops.shape import Concat
+from nnconv.ops.slices import Slice
+from nnconv.ops.svdf import QuantizedSvdf, Svdf
 
 _ACTIVATIONS = (
     Activation.NONE,
@@ -213,9 +215,10 @@ def _is_variable(s: Source, index: int) -> bool:
 
 
 def _cut(s: Source, value: Value, cuts: Sequence[tuple[int, int]]) -> Value:
-    """A part of a constant: (start, extent) for each dimension. A view."""
+    """A part of ``value``: (start, extent) for each dimension; of a constant a view."""
     if value.data is None:
-        raise s.unsupported(f"weights `{value.name}` of the basic kernel computed at run time")
+        starts, ends = zip(*((a, a + n) for a, n in cuts), strict=True)
+        return s.add(Slice(starts=starts, ends=ends, strides=(1,) * len(cuts)), [value])
     data = value.data[tuple(slice(start, start + extent) for start, extent in cuts)]
     kind = TensorType(value.dtype, data.shape, value.quant)
     return Value(value.name, kind, data=data, origin=value.origin)
