@@ -65,7 +65,7 @@ def _gather(
         batch_dims=batch,
     )
     kind = f"{dtype}{'q' if quant else ''}-{index_type}{'-fed' if run_time else ''}"
-    label = f"{kind}-{'x'.join(map(str, shape))}-{picks.shape}-axis{axis}-batch{batch}"
+    label = f"{kind}-{'x'.join(map(str, shape))}-{picks.tolist()}-axis{axis}-batch{batch}"
     inputs = (None, picks) if run_time else None
     return Case(settings.pop("id", label), build, inputs, **settings)
 
@@ -80,6 +80,12 @@ GATHERS = [
     ),
     *(_gather((4, 3), 2, axis, run_time=fed_) for axis in (0, -2) for fed_ in (False, True)),
     _gather((5,), [4, 1], 0),
+    *(_gather((2, 7, 3), picks, 1) for picks in ([2, 3, 4], [0, 3, 6], [1], [6, 5], [1, 2, 4])),
+    _gather((2, 7, 3), [1, 2, 3], 1, dtype="int8", quant=(0.5, 3)),
+    *(
+        _gather((7,), picks, 0, resolver=None, id=f"from-the-end{picks}")
+        for picks in ([-3, -2, -1], [-7, -4, -1], [-2, -1, 0])
+    ),
     _gather((5,), 3, 0, run_time=True),
     _gather((2, 3), np.zeros(0), 1),
     _gather((2, 3, 4), [[1, 0, 0, 2], [2, 2, 1, 0]], 1, batch=1, run_time=True),
@@ -497,6 +503,14 @@ def test_gather_between_convolutions_takes_no_transpose(
 
     check(Case("convolutions", build), tmp_path)
     assert onnx_ops(tmp_path / "model.onnx") == {"Transpose": 2, "Conv": 2, "Gather": 1}
+
+
+@pytest.mark.parametrize(
+    ("picks", "node"), [([2, 3, 4], "Slice"), ([0, 3, 6], "Slice"), ([2, 1], "Gather")]
+)
+def test_even_steps_become_a_slice(picks: list[int], node: str, tmp_path: Path) -> None:
+    check(_gather((2, 7, 3), picks, 1), tmp_path)
+    assert onnx_ops(tmp_path / "model.onnx") == {node: 1}
 
 
 def test_gather_of_many_indices_stays() -> None:
