@@ -180,7 +180,20 @@ SUMS = [
 ]
 
 
-@pytest.mark.parametrize("case", [*QUOTIENTS, *PRELUS, *SELECTS, *SUMS], ids=str)
+WORDS = [np.array(words, object) for words in (["ab", "", "dé"], ["ab", "x", "dé"])]
+STRINGS = [
+    one_op(
+        f"{op}-string",
+        op,
+        [("string", (3,)), ("string", (3,))],
+        ("bool", (3,)),
+        inputs=WORDS,
+    )
+    for op in ("EQUAL", "NOT_EQUAL")
+]
+
+
+@pytest.mark.parametrize("case", [*QUOTIENTS, *PRELUS, *SELECTS, *SUMS, *STRINGS], ids=str)
 def test_others(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
 
