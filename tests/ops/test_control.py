@@ -278,6 +278,10 @@ CASES = [
     ),
     Case("nested", nested, inputs=[X23]),
     *(
+        Case(f"nested-opset-{opset}", nested, inputs=[X23], options={"opset": opset})
+        for opset in (13, 18, 24)
+    ),
+    *(
         Case(
             f"if-{flag}-{quant is not None}", lambda b, q=quant: branches(b, quant=q), [flag, None]
         )

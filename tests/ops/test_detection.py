@@ -224,6 +224,18 @@ def compare_detections(
     return count
 
 
+DETECTIONS = [
+    Case("regular", detector(use_regular_nms=True), detector_inputs(30, 5, 0)),
+    Case("full", detector(nms_score_threshold=0.0), detector_inputs(30, 5, 0)),
+]
+"""Models all of whose results LiteRT defines: see ``compare_detections`` for the others."""
+
+
+@pytest.mark.parametrize("case", DETECTIONS, ids=str)
+def test_post_process(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("regular", [False, True])
 @pytest.mark.parametrize(

@@ -244,6 +244,25 @@ def test_a_variable_that_changes_its_shape_has_open_extents(tmp_path: Path) -> N
     assert results[1][0].tolist() == [5, 6, 7, 1, 2, -1, -2]
 
 
+@pytest.mark.parametrize("name", ["alexa", "hey_jarvis"])
+def test_a_streaming_model_goes_on_where_it_stopped(
+    name: str, shared_dir: Path, tmp_path: Path
+) -> None:
+    source = next(shared_dir.glob(f"models/tflite/**/{name}.tflite"))
+    rng = np.random.default_rng(20)
+    tone, loudness = rng.normal(0, 60, (1, 1, 40)), rng.normal(0, 40, (20, 1, 40))
+    frames = [tone + loudness[i] - 40 + np.zeros((1, 3, 1)) for i in range(20)]
+    steps = [[np.clip(frame, -128, 127).astype(np.int8)] for frame in frames]
+    model = nnconv.load(source)
+    nnconv.save(model, tmp_path / "model.onnx")
+    runner = LiteRtRunner(source, "opt")
+    expected = [np.array(runner.run(inputs)[0]) for inputs in steps]
+    results = run_onnx_steps(tmp_path / "model.onnx", model, steps)
+    for (actual,), wanted in zip(results, expected, strict=True):
+        assert actual.dtype == wanted.dtype
+        assert np.abs(actual.astype(int) - wanted.astype(int)).max() <= 1
+
+
 def test_a_loop_in_an_initializer_is_refused() -> None:
     b = TfliteBuilder()
     b.input("x", FLOAT, (2,))

@@ -26,7 +26,7 @@ from nnconv.errors import GraphError, Reason, UnsupportedItem
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite._gen.schema import ActivationFunctionType
 from nnconv.formats.tflite.types import dtype_of, quant_of, shape_of
-from nnconv.formats.tflite.variables import FileVariables, Key, Variable, Variables
+from nnconv.formats.tflite.variables import FileVariables, Key, Variable, Variables, blank
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Origin, Value
@@ -488,6 +488,8 @@ class SubgraphImport:
         """Let outputs that are another tensor's value (such as a variable's) have their names."""
         builder = Builder(self.graph)
         for place, index in enumerate(self.subgraph.outputs):
+            if index in self.handles:
+                raise self.tensors[index].fail("the handle of a variable can't go out")
             value, name = self.graph.outputs[place], self.tensors[index].name
             if value.name != name:
                 copy = builder.add_typed(Identity(), [value], [value.type], names=[name])
@@ -508,13 +510,12 @@ class SubgraphImport:
             if not tensor.is_variable:
                 raise (op or tensor).fail(f"tensor `{tensor.name}` must be a variable")
             kind = self.file_type(tensor)
-            shape = static_shape(kind.shape)
-            if shape is None:
-                raise tensor.fail("a variable of unknown shape")
             # LiteRT starts int8 variables at their zero point, all others at the number 0
             fill = kind.quant.zero_point[0] if kind.quant and kind.dtype is DType.INT8 else 0
-            initial = np.full(shape, fill, kind.dtype.numpy)
-            known[key] = Variable(key, tensor.name, kind, initial)
+            try:
+                known[key] = Variable(key, tensor.name, kind, blank(kind, fill))
+            except ValueError as error:
+                raise tensor.fail(str(error)) from error
         return key
 
     def state_of(self, index: int, op: wire.Operator | None = None) -> Value:

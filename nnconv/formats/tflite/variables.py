@@ -7,15 +7,15 @@ output of its own, which its node passes on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from nnconv.errors import InvalidModelError, NnconvError
 from nnconv.ir.graph import Graph, Origin, State, Value
-from nnconv.ir.types import Shape, TensorType, join_shapes
+from nnconv.ir.types import Shape, TensorType, join_shapes, static_shape
 
 Key: TypeAlias = tuple[str | int, ...]
 """Tells variables apart: ("resource", container, name) or ("tensor", subgraph, index)."""
@@ -24,9 +24,10 @@ MOST_BODIES = 10_000
 """How many subgraphs an import may go into, each call counted: a few subgraphs that call each other
 twice could else ask for more work than any real file does."""
 
+_MOST_BYTES = 1 << 31
 
-@dataclass(frozen=True)
-class Variable:
+
+class Variable(NamedTuple):
     """What is known of a variable.
 
     Attributes:
@@ -70,7 +71,7 @@ class FileVariables:
         variable = self.known[key]
         joined = join_shapes(variable.kind.shape, shape)
         if joined != variable.kind.shape:
-            self.known[key] = replace(variable, kind=variable.kind.with_shape(joined))
+            self.known[key] = variable._replace(kind=variable.kind.with_shape(joined))
             self.widened = True
 
 
@@ -109,7 +110,8 @@ class Variables:
         """Give the next value to a known variable."""
         self.meet([key])
         self.current[key] = value
-        self.file.widen(key, value.shape)
+        if key[0] == "resource":  # a variable tensor keeps its shape
+            self.file.widen(key, value.shape)
 
     def close(self, graph: Graph, keys: Iterable[Key] | None = None) -> None:
         """Append inputs and outputs for ``keys`` (all that were met when None) to the graph."""
@@ -124,6 +126,24 @@ class Variables:
             State(value, self.current[key], self.file.known[key].initial, value.name)
             for key, value in self.inputs.items()
         ]
+
+
+def blank(kind: TensorType, fill: int) -> np.ndarray:
+    """A variable of a type whose every element is ``fill``.
+
+    Raises:
+        ValueError: when the shape isn't known, it would be beyond all measure, or ``fill`` is no
+            value of the dtype.
+    """
+    shape = static_shape(kind.shape)
+    if shape is None:
+        raise ValueError("a variable of unknown shape")
+    if math.prod(shape) * kind.dtype.numpy.itemsize > _MOST_BYTES:
+        raise ValueError(f"a variable of shape {list(shape)}")
+    low, high = kind.dtype.int_range if fill else (0, 0)
+    if not low <= fill <= high:
+        raise ValueError(f"a variable of {kind.dtype} has zero point {fill}")
+    return np.full(shape, fill, kind.dtype.numpy)
 
 
 def evaluated(graph: Graph) -> list[np.ndarray] | None:
@@ -151,6 +171,3 @@ def evaluated(graph: Graph) -> list[np.ndarray] | None:
         return list(run_graph(graph, []))
     except NnconvError:
         return None
-
-
-_MOST_BYTES = 1 << 31

@@ -1,4 +1,4 @@
-"""Choosing boxes. ONNX's NonMaxSuppression drops those whose overlap is above a threshold in 0..1."""
+"""Choosing boxes. ONNX drops those whose overlap is above a threshold, which must be in 0 to 1."""
 
 from __future__ import annotations
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from nnconv.formats.tflite.importer import Given, Importer, Source, SubgraphImport
-from nnconv.formats.tflite.variables import Key, Variable, evaluated
+from nnconv.formats.tflite.variables import Key, Variable, blank, evaluated
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import TensorType, static_shape
@@ -280,9 +278,12 @@ def _learn(s: Source, key: Key, kind: TensorType) -> None:
         found, initial = shared.initial[key]
         shared.known[key] = Variable(key, name, found, initial)
         return
-    shape = tuple(d if isinstance(d, int) else 0 for d in kind.shape or ())
-    fill = kind.quant.zero_point[0] if kind.quant is not None else 0
-    shared.known[key] = Variable(key, name, kind, np.full(shape, fill, kind.dtype.numpy))
+    try:
+        shape = tuple(d if isinstance(d, int) else 0 for d in kind.shape or ())
+        fill = kind.quant.zero_point[0] if kind.quant is not None else 0
+        shared.known[key] = Variable(key, name, kind, blank(kind.with_shape(shape), fill))
+    except ValueError as error:
+        raise s.op.fail(str(error)) from error
 
 
 def import_read_variable(s: Source) -> None:
@@ -336,7 +337,7 @@ def _run_initializers(s: Source) -> None:
                 kind = replace(value.type, shape=static_shape(value.shape) or array.shape)
                 shared.initial[key] = (kind, array)
                 known = shared.known[key]
-                shared.known[key] = replace(known, kind=kind, initial=array)
+                shared.known[key] = known._replace(kind=kind, initial=array)
 
 
 def _check_initializer(s: Source, index: int, scope: SubgraphImport) -> None:

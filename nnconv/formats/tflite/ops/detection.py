@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnconv.formats.tflite.importer import Importer, Source
-from nnconv.ops.detection import DetectionPostProcess, NonMaxSuppression
+
+if TYPE_CHECKING:
+    from nnconv.ops.detection import DetectionPostProcess
 
 
 def import_non_max_suppression(s: Source) -> None:
     """NON_MAX_SUPPRESSION_V4, V5 (with scores and sigma)."""
+    from nnconv.ops.detection import NonMaxSuppression
+
     soft = s.op.name.endswith("V5")
     sizes = s.ints(2)
     if sizes is not None and len(sizes) != 1:
@@ -33,6 +37,7 @@ def import_non_max_suppression(s: Source) -> None:
 def import_post_process(s: Source) -> None:
     """TFLite_Detection_PostProcess: options are a FlexBuffers map; what lacks is 0 as in LiteRT."""
     from nnconv.formats.tflite.flexbuffer import read_map
+    from nnconv.ops.detection import DetectionPostProcess
 
     try:
         options = read_map(bytes(s.op.custom_options))
@@ -67,7 +72,8 @@ def import_post_process(s: Source) -> None:
 
 
 def _float32(value: float) -> float:
-    return float(np.float32(value))
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
 
 
 def _check(s: Source, op: DetectionPostProcess) -> None:
@@ -82,8 +88,8 @@ def _check(s: Source, op: DetectionPostProcess) -> None:
     ):
         if not least <= value <= _MOST:
             raise s.op.fail(f"{name} is {value}, must be {least} to {_MOST}")
-    if 0 in op.scales:
-        raise s.op.fail(f"a scale of {list(op.scales)} is 0")
+    if 0 in op.scales or not all(map(math.isfinite, op.scales)):
+        raise s.op.fail(f"a scale of {list(op.scales)} is 0 or infinite")
 
 
 _MOST = 1 << 20
