@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.spine import Case, check
-from support.tflite_builder import TfliteBuilder
+from support.tflite_builder import Tensor, TfliteBuilder
 from support.weighted import HYBRID, KINDS, X_QUANT, Y_QUANT, Kind, bias, weights
 
 CONV_KINDS = [
@@ -63,9 +63,11 @@ class Form:
         return (self.x[0], extents[0], extents[1], count)
 
 
-def build_conv(b: TfliteBuilder, form: Form, kind: Kind) -> None:
-    """The model of a form and kind."""
-    x = b.input("x", kind.x, form.x, quant=X_QUANT[kind.x])
+def add_conv(
+    b: TfliteBuilder, form: Form, kind: Kind, *, signature: tuple[int, ...] | None = None
+) -> Tensor:
+    """Add an input and a convolution of a form and kind; ``signature`` is the input's."""
+    x = b.input("x", kind.x, form.x, quant=X_QUANT[kind.x], signature=signature)
     w, scales = weights(b, kind, form.filter, axis=3 if form.depthwise else 0)
     options = {
         "padding": form.padding,
@@ -79,7 +81,15 @@ def build_conv(b: TfliteBuilder, form: Form, kind: Kind) -> None:
         options["depth_multiplier"] = form.filter[3] // form.x[3]
     name = "DEPTHWISE_CONV_2D" if form.depthwise else "CONV_2D"
     offset = bias(b, kind, form.y[3], scales)
-    b.output(b.op(name, [x, w, offset], [(kind.x, form.y, Y_QUANT[kind.x])], options=options))
+    result = (kind.x, form.y, Y_QUANT[kind.x])
+    made = b.op(name, [x, w, offset], [result], options=options)
+    assert isinstance(made, Tensor)
+    return made
+
+
+def build_conv(b: TfliteBuilder, form: Form, kind: Kind) -> None:
+    """The model of a form and kind."""
+    b.output(add_conv(b, form, kind))
 
 
 def conv_case(form: Form, kind: Kind) -> Case:

@@ -146,3 +146,16 @@ def test_large_blockwise_layers_are_one_kernel(tmp_path: Path) -> None:
 def test_repeated_channels_run_depthwise(tmp_path: Path) -> None:
     seen = onnx_ops(written(conv_case(DEPTHWISE_FORMS[1], KINDS[0]), tmp_path))
     assert seen["Gather"] == 1
+
+
+def test_layers_share_one_constant(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+
+    def build(b: TfliteBuilder) -> None:
+        w = b.const(rng.integers(-127, 127, (64, 64)).astype(np.int8), quant=(0.02, 0))
+        for name in "xz":
+            x = b.input(name, "float32", (3, 64))
+            b.output(b.op("FULLY_CONNECTED", [x, w, None], [("float32", (3, 64))]))
+
+    path = written(Case("shared", build), tmp_path)
+    assert path.stat().st_size < 64 * 64 + 2000

@@ -156,11 +156,15 @@ class Target:
         return outputs[0].name or self.current.op.name if outputs else self.current.op.name
 
     def const(
-        self, data: np.ndarray | np.generic | float | Sequence[int], dtype: DType | None = None
+        self,
+        data: np.ndarray | np.generic | float | Sequence[int],
+        dtype: DType | None = None,
+        *,
+        name: str = "",
     ) -> str:
-        """A constant by its elements; equal small ones are shared. Sequences of int become int64.
+        """A constant by its elements; equal small ones and views of one array are shared.
 
-        ``dtype`` is needed only for types that numpy lacks.
+        Sequences of int become int64. ``dtype`` is needed only for types that numpy lacks.
         """
         array = np.asarray(data, np.int64 if isinstance(data, list | tuple) else None)
         if type(data) is float:  # numpy's own float64 is meant as it is
@@ -173,7 +177,7 @@ class Target:
             key = (kind, array.shape, array.strides, array.__array_interface__["data"][0])
         found = self._consts.get(key)
         if found is None:
-            found = self.initializer(array, kind, f"{self._base()}/const")
+            found = self.initializer(array, kind, name or f"{self._base()}/const")
             self._consts[key] = found
             self._kept.append(array)  # its address is the key: it must live as long
         return found

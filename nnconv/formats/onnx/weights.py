@@ -64,7 +64,7 @@ def weights(t: Target, value: Value, perm: Perm, *, x: Value, integer: bool) -> 
         return name if _is_identity(perm) else t.node("Transpose", [name], perm=perm)
     data, dtype, quant = source.data.transpose(perm), source.dtype, source.quant
     if quant is None or dtype not in CODE_TYPES:
-        name = t.initializer(data, dtype, source.name)
+        name = t.const(data, dtype, name=source.name)
         wanted = t.real_type(x)
         return name if dtype is wanted else t.cast(name, wanted)
     if quant.block:
@@ -104,7 +104,7 @@ def _small(t: Target, data: np.ndarray, dtype: DType, name: str) -> str:
             data = data.astype(np.int8)
         elif dtype is DType.INT2:
             dtype = DType.INT4
-    return t.initializer(data, dtype, name)
+    return t.const(data, dtype, name=name)
 
 
 def _scaled(t: Target, codes: str, quant: Quant, rank: int, kind: DType) -> str:
@@ -178,13 +178,13 @@ def large_weights(t: Target, value: Value) -> str:
     elif dtype is DType.INT2:
         dtype = DType.INT4
     if not quant.block:
-        real = t.dequantize(t.initializer(data, dtype, source.name), quant, dtype)
+        real = t.dequantize(t.const(data, dtype, name=source.name), quant, dtype)
         return t.node("Transpose", [real], perm=(1, 0))
     # in blocks, only the turned codes make the one kernel
     grid = (data.shape[0], -1)
     scale = np.asarray(quant.scale, np.float32).reshape(grid).T
     points = np.asarray(quant.zero_point).astype(dtype.numpy).reshape(grid).T
-    codes = t.initializer(data.T, dtype, source.name)
+    codes = t.const(data.T, dtype, name=source.name)
     inputs = [codes, t.const(scale), t.const(points, dtype)]
     return t.node("DequantizeLinear", inputs, axis=0, block_size=quant.block)
 
@@ -214,10 +214,23 @@ def bias(t: Target, value: Value | None, *, x: Value, weights: Value, integer: b
             quant = Quant(
                 scale=tuple(product.astype(np.float32).tolist()), zero_point=points, axis=axis
             )
-            name = t.initializer(steps.astype(np.int32), DType.INT32, value.name)
+            name = t.const(steps.astype(np.int32), DType.INT32, name=value.name)
             return t.dequantize(name, quant, DType.INT32)
     real = dequantize(value.data, value.quant, np.float64).astype(t.real_type(x).numpy)
-    return t.initializer(real, t.real_type(x), value.name)
+    return t.const(real, t.real_type(x), name=value.name)
+
+
+def is_taken_in(node: Node) -> bool:
+    """Whether a Cast or Dequantize is of a constant that only weighted ops read, as their weights.
+
+    Those spell it themselves (``weights``).
+    """
+    y = node.outputs[0]
+    if constant_behind(y) is None or node.graph is None or y in node.graph.outputs:
+        return False
+    return y.use_count > 0 and all(
+        isinstance(use.node.op, _WEIGHTED) and use.index == 1 for use in y.uses
+    )
 
 
 def plain_real(t: Target, value: Value) -> str:

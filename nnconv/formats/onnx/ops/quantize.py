@@ -6,7 +6,7 @@ import numpy as np
 
 from nnconv.formats.onnx import exact
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.weights import guarded
+from nnconv.formats.onnx.weights import guarded, is_taken_in
 from nnconv.ir.dtype import COMPLEXES, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -41,17 +41,24 @@ def _is_wide(x: Value, y: Value) -> bool:
 
 
 def export_dequantize(node: Node, t: Target) -> None:
-    """Dequantize."""
+    """Dequantize; nothing where weighted ops take it in."""
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
+    if is_taken_in(node):
+        return
     name = t.real(x)
     t.set_real(y, name if y.dtype is DType.FLOAT32 else t.cast(name, y.dtype))
 
 
 def export_cast(node: Node, t: Target) -> None:
-    """Cast: TFLite's saturates from float to integer, ONNX's doesn't."""
+    """Cast: TFLite's saturates from float to integer, ONNX's doesn't.
+
+    Nothing where weighted ops take it in.
+    """
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
+    if is_taken_in(node):
+        return
     if x.dtype in COMPLEXES or y.dtype in COMPLEXES:
         _export_complex_cast(x, y, t)
         return
@@ -89,7 +96,9 @@ def export_bitcast(node: Node, t: Target) -> None:
     """Bitcast: between integers by arithmetic; codes of one type only change their meaning."""
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
-    if x.dtype is y.dtype:
+    if x.dtype is y.dtype and t.is_resigned(x) == t.is_resigned(y):
+        t.set_codes(y, t.codes(x))
+    elif x.dtype is y.dtype:
         t.set_stored(y, t.stored(x))
     else:
         t.set_stored(y, exact.reread(t, t.stored(x), x.dtype, y.dtype))
