@@ -175,7 +175,7 @@ class LiteRtExecutable(Executable):
                 self._runner = None
                 if self._entry.subgraph:
                     self._runner = self._interpreter.get_signature_runner(self._entry.key)
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError, SystemError) as error:  # the last: of an older numpy
             raise refusal(self.device, "can't load the model", error) from error
         self._shapes: list[tuple[int, ...]] | None = None
 

@@ -1,0 +1,111 @@
+"""What is LiteRT's own: where it comes from, its kernel sets, its noise, its errors."""
+
+import os
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+from nnconv.backends import compile as compile_for
+from nnconv.backends import litert
+
+from nnconv.errors import BackendError
+from support.tflite_builder import TfliteBuilder
+
+
+def softmax(path):
+    b = TfliteBuilder()
+    x = b.input("x", "float32", (2, 5))
+    b.output(b.op("SOFTMAX", [x], [("float32", (2, 5))], options={"beta": 1.0}))
+    path.write_bytes(b.build())
+    return path
+
+
+@pytest.mark.parametrize("resolver", litert.RESOLVERS)
+def test_every_kernel_set_runs_without_a_word(tmp_path, resolver, capfd):
+    executable = compile_for(softmax(tmp_path / "m.tflite"), "litert:cpu", resolver=resolver)
+    (y,) = executable.run({"x": np.zeros((2, 5), np.float32)}).values()
+    np.testing.assert_allclose(y, 0.2, rtol=1e-6)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_works_where_stderr_is_closed(tmp_path):
+    path = softmax(tmp_path / "m.tflite")
+    code = (
+        "import os, sys, numpy as np\n"
+        "os.close(2)\n"
+        "import nnconv\n"
+        "e = nnconv.compile(sys.argv[1], 'litert:cpu')\n"
+        "print(len(e.run({'x': np.zeros((2, 5), np.float32)})))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert done.stdout == "1\n"
+
+
+def test_op_that_it_lacks_is_a_backend_error_of_one_line(tmp_path, capfd):
+    b = TfliteBuilder()
+    b.output(b.op("Mystery", [b.input("x", "float32", (2,))], [("float32", (2,))]))
+    path = tmp_path / "odd.tflite"
+    path.write_bytes(b.build())
+    with pytest.raises(BackendError, match="Mystery") as caught:
+        compile_for(path, "litert:cpu").run({"x": np.zeros(2, np.float32)})
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr().err == ""
+
+
+def hide(monkeypatch, *names):
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def test_comes_from_tflite_runtime_where_only_that_is_installed(tmp_path, monkeypatch):
+    ours = pytest.importorskip("ai_edge_litert.interpreter")
+    stand_in = types.ModuleType("tflite_runtime")
+    stand_in.interpreter = ours
+    hide(monkeypatch, "ai_edge_litert", "ai_edge_litert.interpreter")
+    monkeypatch.setitem(sys.modules, "tflite_runtime", stand_in)
+    executable = compile_for(softmax(tmp_path / "m.tflite"), "litert:cpu")
+    assert executable.run({"x": np.zeros((2, 5), np.float32)})
+
+
+def test_absent_runtime_names_what_to_install(tmp_path, monkeypatch):
+    hide(monkeypatch, "ai_edge_litert", "ai_edge_litert.interpreter", "tflite_runtime")
+    with pytest.raises(BackendError, match=r"pip install nnconv\[litert\]"):
+        compile_for(softmax(tmp_path / "m.tflite"), "litert:cpu")
+
+
+def test_device_is_listed_with_what_is_missing(monkeypatch):
+    monkeypatch.setattr(litert, "find_spec", lambda _: None)
+    device = litert.find("litert:cpu")
+    assert not device.available
+    assert "tflite-runtime" in device.why_not
+
+
+@pytest.fixture(scope="session")
+def tflite_runtime_python():
+    """A Python that has tflite-runtime and numpy 1, named by the environment; skips without one."""
+    named = os.environ.get("NNCONV_TFLITE_RUNTIME_PYTHON")
+    if not named:
+        pytest.skip("no Python with tflite-runtime is named (NNCONV_TFLITE_RUNTIME_PYTHON)")
+    return named
+
+
+def test_runs_on_tflite_runtime(tmp_path, tflite_runtime_python):
+    path = softmax(tmp_path / "m.tflite")
+    code = (
+        "import sys, numpy as np, nnconv\n"
+        "assert 'ai_edge_litert' not in sys.modules\n"
+        "print([d.version for d in nnconv.devices() if d.name == 'litert:cpu'])\n"
+        "for resolver in ('xnn', 'opt', 'ref'):\n"
+        "    e = nnconv.compile(sys.argv[1], 'litert:cpu', resolver=resolver)\n"
+        "    y = e.run({'x': np.zeros((2, 5), np.float32)})\n"
+        "    assert np.allclose(list(y.values())[0], 0.2)"
+    )
+    done = subprocess.run(
+        [tflite_runtime_python, "-c", code, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tflite-runtime" in done.stdout

@@ -1,0 +1,154 @@
+"""What is ONNX Runtime's own: its files, its errors, its precision on older CPUs."""
+
+import numpy as np
+import onnx
+import pytest
+from nnconv.backends import compile as compile_for
+from nnconv.backends import onnxruntime as backend
+from onnx import TensorProto, helper
+
+import nnconv
+from nnconv.errors import BackendError, InvalidModelError, UsageError
+from support.tflite_builder import TfliteBuilder
+
+
+def save(path, nodes, inputs, outputs, **metadata):
+    graph = helper.make_graph(nodes, "g", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    for key, value in metadata.items():
+        model.metadata_props.add(key=key.replace("_", "."), value=value)
+    onnx.save(model, path)
+    return path
+
+
+def value(name, dims, dtype=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, dtype, dims)
+
+
+def add(path, **metadata):
+    nodes = [helper.make_node("Add", ["a", "b"], ["c"])]
+    inputs = [value("a", ["n", 2]), value("b", [2])]
+    return save(path, nodes, inputs, [value("c", ["n", 2])], **metadata)
+
+
+def test_file_runs_as_it_is(tmp_path):
+    executable = compile_for(add(tmp_path / "add.onnx"))
+    assert [(i.name, i.shape) for i in executable.inputs] == [("a", ("n", 2)), ("b", (2,))]
+    a, b = np.ones((3, 2), np.float32), np.array([1, 2], np.float32)
+    np.testing.assert_array_equal(executable.run({"a": a, "b": b})["c"], a + b)
+
+
+@pytest.mark.parametrize("option", [{"signature": "f"}, {"input_shapes": {"a": (1, 2)}}])
+def test_file_that_runs_as_it_is_takes_no_other_interface(tmp_path, option):
+    with pytest.raises(UsageError, match="must be left out"):
+        compile_for(add(tmp_path / "add.onnx"), **option)
+
+
+@pytest.mark.parametrize("text", ["not json", "[1]", "3"])
+def test_metadata_that_is_not_ours_is_left_alone(tmp_path, text):
+    path = add(tmp_path / "add.onnx", nnconv_signature=text, nnconv_quantization=text)
+    assert len(compile_for(path).inputs) == 2
+
+
+def test_quantization_of_the_interface_survives_in_the_file(tmp_path):
+    b = TfliteBuilder()
+    x = b.input("x", "int8", (2, 3), quant=(0.5, -3))
+    b.output(b.op("RELU", [x], [("int8", (2, 3), (0.25, -128))]))
+    source, target = tmp_path / "q.tflite", tmp_path / "q.onnx"
+    source.write_bytes(b.build())
+    nnconv.convert(source, target)
+    for path, device in ((source, "litert:cpu"), (target, "onnxruntime:cpu")):
+        (info,) = compile_for(path, device).inputs
+        assert (info.quant.scale, info.quant.zero_point) == ((0.5,), (-3,))
+
+
+def test_file_that_is_no_onnx_is_a_bad_input(tmp_path):
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(b"this is no model at all")
+    with pytest.raises(InvalidModelError, match=r"bad\.onnx"):
+        compile_for(path)
+
+
+def test_model_that_it_refuses_is_a_backend_error_of_one_line(tmp_path, capfd):
+    nodes = [helper.make_node("NoSuchOp", ["a"], ["c"])]
+    path = save(tmp_path / "odd.onnx", nodes, [value("a", [2])], [value("c", [2])])
+    with pytest.raises(BackendError, match=r"can't load the model: .*NoSuchOp") as caught:
+        compile_for(path)
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr().err == ""
+
+
+def test_run_that_fails_is_a_backend_error(tmp_path, capfd):
+    nodes = [helper.make_node("Gather", ["a", "i"], ["c"])]
+    inputs = [value("a", [4]), value("i", [1], TensorProto.INT64)]
+    path = save(tmp_path / "gather.onnx", nodes, inputs, [value("c", [1])])
+    feeds = {"a": np.zeros(4, np.float32), "i": np.array([9])}
+    with pytest.raises(BackendError, match=r"onnxruntime:cpu failed while running: .*Gather"):
+        compile_for(path).run(feeds)
+    assert capfd.readouterr().err == ""
+
+
+def test_sequences_are_refused_by_name(tmp_path):
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [2]))
+    inputs = [helper.make_value_info("s", kind), value("i", [], TensorProto.INT64)]
+    nodes = [helper.make_node("SequenceAt", ["s", "i"], ["c"])]
+    path = save(tmp_path / "seq.onnx", nodes, inputs, [value("c", [2])])
+    with pytest.raises(BackendError, match=r"`s` is a seq\(tensor\(float\)\)"):
+        compile_for(path)
+
+
+@pytest.mark.parametrize(
+    ("flags", "exact"),
+    [
+        ("fpu avx2 avx512f avx512_vnni", True),
+        ("fpu avx2 avx_vnni", True),
+        ("fpu avx2", False),
+        ("fpu avx2 avx512f avx512bw", False),
+        ("", False),
+    ],
+)
+def test_cpu_features_tell_whether_byte_sums_are_exact(flags, exact):
+    assert backend.has_exact_byte_sums(flags) is exact
+
+
+def test_exact_sums_are_asked_for_where_the_cpu_would_saturate(tmp_path, monkeypatch):
+    asked = {}
+    options = pytest.importorskip("onnxruntime").SessionOptions
+
+    class Options(options):
+        def add_session_config_entry(self, key, entry):
+            asked[key] = entry
+            super().add_session_config_entry(key, entry)
+
+    monkeypatch.setattr("onnxruntime.SessionOptions", Options)
+    path = add(tmp_path / "add.onnx")
+    monkeypatch.setattr(backend, "has_exact_byte_sums", lambda: True)
+    compile_for(path)
+    assert asked == {}
+    monkeypatch.setattr(backend, "has_exact_byte_sums", lambda: False)
+    compile_for(path)
+    assert asked == {"session.x64quantprecision": "1"}
+
+
+def test_model_too_large_for_one_message_goes_by_a_file(tmp_path, monkeypatch):
+    b = TfliteBuilder()
+    x = b.input("x", "float32", (2, 3))
+    b.output(
+        b.op("ADD", [x, b.const(np.ones((400, 2, 3), np.float32))], [("float32", (400, 2, 3))])
+    )
+    source = tmp_path / "m.tflite"
+    source.write_bytes(b.build())
+    monkeypatch.setattr("nnconv.formats.onnx.protobuf.MAX_BYTES", 2000)
+    written = []
+    write = nnconv.formats.onnx.protobuf.write
+
+    def small_write(model, path):
+        written.extend(write(model, path, max_bytes=2000))
+
+    monkeypatch.setattr("nnconv.formats.onnx.protobuf.write", small_write)
+    with compile_for(source) as executable:
+        (result,) = executable.run({"x": np.ones((2, 3), np.float32)}).values()
+        assert len(written) == 2
+    assert result.shape == (400, 2, 3)
+    assert (result == 2).all()
+    assert not any(path.exists() for path in written)

@@ -1,0 +1,132 @@
+"""How far arrays are apart, and how far their types let them be."""
+
+import numpy as np
+import pytest
+
+from nnconv.diff.compare import (
+    DYNAMIC_TOLERANCE,
+    FLOAT_TOLERANCE,
+    HALF_TOLERANCE,
+    Distance,
+    Tolerance,
+    distance,
+    judge,
+    tolerance_of,
+)
+from nnconv.formats.tflite.reader import read
+from support.tflite_builder import Quant, TfliteBuilder
+
+NAN, INF = np.nan, np.inf
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "gap", "largest"),
+    [
+        ([1.0, 2.5], [1.0, -2.0], 4.5, 2.0),
+        ([NAN, INF, -INF, 1], [NAN, INF, -INF, 1], 0.0, 1.0),
+        ([NAN], [0.0], INF, 0.0),
+        ([0.0], [NAN], INF, 0.0),
+        ([INF], [-INF], INF, 0.0),
+        ([3e38], [INF], INF, 0.0),
+        ([], [], 0.0, 0.0),
+    ],
+)
+def test_distance_of_floats(actual, expected, gap, largest):
+    found = distance(np.array(actual, np.float32), np.array(expected, np.float32))
+    assert (found.max_abs, found.largest, found.wrong_form) == (gap, largest, "")
+
+
+def test_distance_of_codes_does_not_wrap():
+    found = distance(np.array([-128], np.int8), np.array([127], np.int8))
+    assert found.max_abs == 255
+
+
+def test_distance_of_other_kinds():
+    assert distance(np.array([True]), np.array([False])).max_abs == 1
+    assert distance(np.array([1j], np.complex64), np.array([0j], np.complex64)).max_abs == 1
+    texts = np.array(["a"], object)
+    assert distance(texts, texts.copy()).max_abs == 0
+    assert distance(texts, np.array(["b"], object)).max_abs == INF
+
+
+@pytest.mark.parametrize(
+    ("actual", "text"),
+    [
+        (np.zeros((2, 1), np.float32), "float32[2, 1], expected float32[2]"),
+        (np.zeros(2, np.float64), "float64[2], expected float32[2]"),
+    ],
+)
+def test_other_form_is_never_within_tolerance(actual, text):
+    found = distance(actual, np.zeros(2, np.float32))
+    assert found.wrong_form == text
+    assert not judge(found, Tolerance("relative", 1.0, ""), 1e9)[0]
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "largest", "spread", "bound"),
+    [
+        (Tolerance("relative", 1e-4, ""), 50.0, 0.0, 5e-3),
+        (Tolerance("relative", 1e-4, ""), 0.0, 0.0, 1e-4),
+        (Tolerance("relative", 1e-4, ""), 50.0, 0.5, 0.5),
+        (Tolerance("steps", 1, ""), 100.0, 0.0, 1.0),
+        (Tolerance("steps", 1, ""), 100.0, 3.0, 3.0),
+        (Tolerance("absolute", 0.25, ""), 100.0, 0.0, 0.25),
+        (Tolerance("exact", 0, ""), 100.0, 0.0, 0.0),
+    ],
+)
+def test_bound_is_the_tolerance_or_the_spread_of_the_source(tolerance, largest, spread, bound):
+    assert judge(Distance(bound, largest), tolerance, spread) == (True, pytest.approx(bound))
+    assert not judge(Distance(bound + 1e-3, largest), tolerance, spread)[0]
+
+
+def kind_of(build):
+    b = TfliteBuilder()
+    b.output(build(b))
+    model = read(b.build())
+    return tolerance_of(model.outputs[0], model.graph)
+
+
+def test_floats_are_held_to_their_largest_value():
+    found = kind_of(lambda b: b.op("ABS", [b.input("x", "float32", (2,))], [("float32", (2,))]))
+    assert (found.kind, found.bound) == ("relative", FLOAT_TOLERANCE)
+
+
+def test_half_floats_are_given_their_rounding():
+    found = kind_of(lambda b: b.op("ABS", [b.input("x", "float16", (2,))], [("float16", (2,))]))
+    assert (found.kind, found.bound) == ("relative", HALF_TOLERANCE)
+
+
+def test_codes_are_held_to_a_step():
+    quant = (0.5, 3)
+    found = kind_of(
+        lambda b: b.op("ABS", [b.input("x", "int8", (2,), quant=quant)], [("int8", (2,), quant)])
+    )
+    assert (found.kind, found.bound) == ("steps", 1)
+
+
+def test_integers_and_booleans_are_exact():
+    assert kind_of(lambda b: b.op("ABS", [b.input("x", "int32", (2,))], [("int32", (2,))]))[:2] == (
+        "exact",
+        0,
+    )
+
+
+def test_floats_behind_codes_are_held_to_their_step():
+    found = kind_of(
+        lambda b: b.op(
+            "DEQUANTIZE", [b.input("x", "int8", (2,), quant=(0.25, 3))], [("float32", (2,))]
+        )
+    )
+    assert (found.kind, found.bound) == ("absolute", 0.25)
+
+
+def test_int8_weights_under_float_activations_are_dynamic():
+    def build(b):
+        weights = b.const(np.ones((4, 3), np.int8), quant=Quant([0.1], 0))
+        x = b.input("x", "float32", (2, 3))
+        y = b.op("FULLY_CONNECTED", [x, weights, None], [("float32", (2, 4))])
+        return b.op("ABS", [y], [("float32", (2, 4))])
+
+    found = kind_of(build)
+    assert (found.kind, found.bound) == ("relative", DYNAMIC_TOLERANCE)
+    assert "rounds the activations" in found.why

@@ -1,0 +1,101 @@
+"""Random inputs are of the kind that their types and uses call for."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from nnconv.diff.inputs import index_bounds, index_bounds_of, random_inputs
+from nnconv.errors import UsageError
+from nnconv.formats.tflite.reader import read
+from nnconv.ir import DType, Quant
+from support.tflite_builder import TfliteBuilder
+
+
+class Input(NamedTuple):
+    name: str
+    dtype: DType
+    shape: tuple[int | str | None, ...] | None
+    quant: Quant | None = None
+
+
+def draw(*inputs, **options):
+    return random_inputs(inputs, **{"seed": 0, **options})
+
+
+def test_floats_are_standard_normal():
+    for dtype in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64):
+        x = draw(Input("x", dtype, (1000, 7)))["x"]
+        assert (x.dtype, x.shape) == (dtype.numpy, (1000, 7))
+        assert abs(float(x.mean())) < 0.05
+        assert abs(float(x.std()) - 1) < 0.05
+
+
+@pytest.mark.parametrize(
+    "dtype", [DType.INT4, DType.UINT4, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16]
+)
+@pytest.mark.parametrize("quant", [None, Quant.per_tensor(0.5, 3)])
+def test_codes_take_the_full_range(dtype, quant):
+    q = draw(Input("q", dtype, (10_000,) if dtype.bits <= 8 else (1_000_000,), quant))["q"]
+    assert q.dtype == dtype.numpy
+    assert (q.min(), q.max()) == dtype.int_range
+
+
+@pytest.mark.parametrize("dtype", [DType.INT32, DType.UINT32, DType.INT64, DType.UINT64])
+def test_wide_integers_are_small_and_not_negative(dtype):
+    i = draw(Input("i", dtype, (1000,)))["i"]
+    assert (i.dtype, i.min(), i.max()) == (dtype.numpy, 0, 7)
+    assert draw(Input("i", dtype, (1000,)), below={"i": 3})["i"].max() == 2
+    assert draw(Input("i", dtype, (1000,)), below={"i": 0})["i"].max() == 0
+
+
+def test_booleans_and_complex_numbers():
+    found = draw(Input("b", DType.BOOL, (100,)), Input("c", DType.COMPLEX64, (100,)))
+    assert found["b"].dtype == np.bool_
+    assert set(found["b"].tolist()) == {False, True}
+    assert found["c"].dtype == np.complex64
+    assert found["c"].imag.std() > 0.5
+
+
+def test_open_extents_are_filled():
+    found = draw(Input("x", DType.FLOAT32, (None, "n", 3)), Input("s", DType.FLOAT32, ()))
+    assert (found["x"].shape, found["s"].shape) == ((1, 1, 3), ())
+    assert draw(Input("x", DType.FLOAT32, (None, 3)), extent=4)["x"].shape == (4, 3)
+
+
+def test_same_seed_gives_the_same_inputs():
+    x = Input("x", DType.FLOAT32, (5,))
+    np.testing.assert_array_equal(draw(x)["x"], draw(x)["x"])
+    assert not np.array_equal(draw(x)["x"], draw(x, seed=1)["x"])
+
+
+def test_strings_must_be_given():
+    with pytest.raises(UsageError, match="strings of input `s`"):
+        draw(Input("s", DType.STRING, (1,)))
+
+
+def gather(axis, through=None):
+    b = TfliteBuilder()
+    i = b.input("i", "int32", (2, 2))
+    other = b.input("other", "int32", (2,))
+    table = b.const(np.zeros((5, 3), np.float32))
+    indices = i
+    if through:
+        indices = b.op(through, [i], [("int32", (4,))], options={"new_shape": [4]})
+    shape = (4, 3) if axis == 0 else (5, 4)
+    b.output(b.op("GATHER", [table, indices], [("float32", shape)], options={"axis": axis}), other)
+    return b.build()
+
+
+@pytest.mark.parametrize(("axis", "below"), [(0, 5), (1, 3)])
+@pytest.mark.parametrize("through", [None, "RESHAPE"])
+def test_indices_stay_within_the_table_that_they_pick_from(axis, below, through):
+    assert index_bounds(read(gather(axis, through)).graph) == {"i": below}
+
+
+def test_bounds_of_a_file_that_can_not_be_read_are_none(tmp_path):
+    path = tmp_path / "m.tflite"
+    path.write_bytes(gather(0))
+    assert index_bounds_of(path) == {"i": 5}
+    path.write_bytes(gather(0)[:100])
+    assert index_bounds_of(path) == {}

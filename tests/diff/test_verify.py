@@ -1,0 +1,195 @@
+"""Source and result are run and compared; a runtime that fails is told of, and harms nobody."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from nnconv.cli import main
+
+import nnconv
+from nnconv.diff import verify, worker
+from nnconv.errors import BackendError, ExitCode
+from support.tflite_builder import TfliteBuilder
+
+
+def network(scale=2.0, *, quantized=False):
+    """A one-layer net of dynamic batch; ``scale`` goes into the weights."""
+    b = TfliteBuilder()
+    if quantized:
+        x = b.input("x", "int8", (1, 3), quant=(0.5, -3), signature=(-1, 3))
+        y = b.op("RELU", [x], [("int8", (1, 3), (0.5 * scale, 4), "y")])
+    else:
+        x = b.input("x", "float32", (1, 3), signature=(-1, 3))
+        weights = b.const(scale * np.eye(3, dtype=np.float32))
+        y = b.op("FULLY_CONNECTED", [x, weights, None], [("float32", (1, 3), None, "y")])
+    b.output(y)
+    return b.build()
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "a.tflite"
+    path.write_bytes(network())
+    return path
+
+
+def converted(source, **options):
+    """A conversion's report and source model, to be verified by hand."""
+    target = source.with_suffix(".onnx")
+    report = nnconv.convert(source, target, **options)
+    return report, nnconv.load(source)
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_conversion_that_is_right_passes(tmp_path, quantized):
+    path = tmp_path / "a.tflite"
+    path.write_bytes(network(quantized=quantized))
+    report = nnconv.convert(path, tmp_path / "a.onnx", verify=True, seed=4)
+    found = report.verification
+    assert report.verified is found.passed is True
+    assert (found.source_device, found.result_device) == ("litert:cpu", "onnxruntime:cpu")
+    # The batch is open, so a second one is tried, on inputs of its own.
+    assert (found.seeds, found.runs) == ([4, 5], 2)
+    (check,) = found.outputs
+    assert (check.name, check.tolerance_kind) == ("y", "steps" if quantized else "relative")
+    assert (check.steps is None) == (not quantized)
+    assert json.loads(json.dumps(report.as_dict()))["verification"]["outputs"][0]["passed"] is True
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_result_that_differs_fails(tmp_path, quantized):
+    right, wrong = tmp_path / "a.tflite", tmp_path / "b.tflite"
+    right.write_bytes(network(quantized=quantized))
+    wrong.write_bytes(network(2.5, quantized=quantized))
+    report, model = converted(right)
+    nnconv.convert(wrong, report.target)
+    found = verify.verify_conversion(report, model)
+    assert not found.passed
+    assert found.title.startswith("DIFFERS")
+    assert found.rows()[0][-1] == "DIFFERS"
+    assert found.outputs[0].max_abs > found.outputs[0].tolerance
+
+
+def test_result_of_another_form_fails(source, tmp_path):
+    report, model = converted(source)
+    b = TfliteBuilder()
+    x = b.input("x", "float32", (1, 3), signature=(-1, 3))
+    shape = b.const(np.array([-1], np.int32))
+    b.output(b.op("RESHAPE", [x, shape], [("float32", (3,))], options={"new_shape": [-1]}))
+    other = tmp_path / "other.tflite"
+    other.write_bytes(b.build())
+    nnconv.convert(other, report.target)
+    (check,) = verify.verify_conversion(report, model).outputs
+    assert check.wrong_form == "float32[3], expected float32[1, 3]"
+    assert check.row()[1:] == (check.wrong_form, "", "", "DIFFERS")
+
+
+def test_moved_interface_is_compared_in_the_same_order(tmp_path):
+    b = TfliteBuilder()
+    x = b.input("x", "float32", (1, 4, 5, 3))
+    weights = np.random.default_rng(0).standard_normal((2, 3, 3, 3)).astype(np.float32)
+    bias = b.const(np.zeros(2, np.float32))
+    options = {"padding": "SAME", "stride_w": 1, "stride_h": 1}
+    b.output(
+        b.op("CONV_2D", [x, b.const(weights), bias], [("float32", (1, 4, 5, 2))], options=options)
+    )
+    path = tmp_path / "conv.tflite"
+    path.write_bytes(b.build())
+    report = nnconv.convert(path, tmp_path / "conv.onnx", io_layout="nchw", verify=True)
+    assert report.inputs[0][2] == [1, 3, 4, 5]
+    assert report.verified
+
+
+def test_source_that_litert_lacks_a_kernel_for_goes_to_the_reference(source, monkeypatch):
+    report, model = converted(source)
+    odd = source.with_name("odd.tflite")
+    b = TfliteBuilder()
+    b.output(b.op("Mystery", [b.input("x", "float32", (1, 3))], [("float32", (1, 3))]))
+    odd.write_bytes(b.build())
+    start = verify._Jobs.start
+
+    def start_odd(jobs, path, device, rounds, **options):
+        return start(jobs, odd if device == "litert:cpu" else path, device, rounds, **options)
+
+    monkeypatch.setattr(verify._Jobs, "start", start_odd)
+    found = verify.verify_conversion(report, model)
+    assert found.passed
+    assert found.source_device == "reference"
+    assert "LiteRT can't run the source" in found.notes[0]
+    assert "reference" in found.title
+
+
+def run_code(monkeypatch, code):
+    """Let workers run ``code`` in place of the worker."""
+    popen = subprocess.Popen
+
+    def start(command, **options):
+        return popen([sys.executable, "-c", code, command[-1]], **options)
+
+    monkeypatch.setattr(
+        worker, "subprocess", SimpleNamespace(**vars(subprocess) | {"Popen": start})
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("import os; os.abort()", "crashed (SIGABRT)"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "crashed (SIGSEGV)"),
+        ("import sys; sys.exit('no good')", "ended its process with code 1: no good"),
+        ("import os; os._exit(0)", "ended its process with code 0"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="deaths have other names there")
+def test_runtime_that_crashes_is_a_backend_error(source, monkeypatch, code, text):
+    report, model = converted(source)
+    run_code(monkeypatch, code)
+    with pytest.raises(BackendError) as caught:
+        verify.verify_conversion(report, model)
+    assert text in str(caught.value)
+    assert "is written" in caught.value.hint
+
+
+def test_runtime_that_hangs_is_ended(source, monkeypatch):
+    report, model = converted(source)
+    run_code(monkeypatch, "import time; time.sleep(600)")
+    with pytest.raises(BackendError, match="didn't finish in time"):
+        verify.verify_conversion(report, model, timeout=0.3)
+
+
+def test_result_that_can_not_run_is_a_backend_error(source):
+    report, model = converted(source)
+    Path(report.target).write_bytes(b"no model")
+    with pytest.raises(BackendError, match="can't be verified"):
+        verify.verify_conversion(report, model)
+
+
+def test_command_exits_1_and_says_where_results_differ(source, monkeypatch, capsys):
+    target = source.with_suffix(".onnx")
+    other = source.with_name("b.tflite")
+    other.write_bytes(network(2.5))
+    check = verify.verify_conversion
+
+    def tampered(report, model, **options):
+        nnconv.convert(other, report.target)
+        return check(report, model, **options)
+
+    monkeypatch.setattr(verify, "verify_conversion", tampered)
+    assert main(["convert", str(source), str(target), "--verify"]) == ExitCode.DIFFERS
+    shown = capsys.readouterr().out
+    assert "DIFFERS: onnxruntime:cpu on the result against litert:cpu on the source" in shown
+    assert "float: sums are taken in another order" in shown
+
+
+def test_model_that_crashes_litert_is_converted_and_reported(shared_dir, tmp_path):
+    found = sorted(shared_dir.rglob("keyword_scrambled_8bit.tflite"))
+    if not found:
+        pytest.skip("the model isn't there")
+    target = tmp_path / "k.onnx"
+    with pytest.raises(BackendError, match="litert:cpu crashed"):
+        nnconv.convert(found[0], target, verify=True)
+    assert target.exists()
