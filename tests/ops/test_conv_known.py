@@ -1,4 +1,4 @@
-"""Convolutions: known answers, three dimensions, unknown extents, weights of other sources."""
+"""Convolutions: known answers, unknown extents, weights of other sources."""
 
 from __future__ import annotations
 
@@ -167,70 +167,6 @@ def test_depth_that_does_not_divide_is_refused() -> None:
 
     with pytest.raises(InvalidModelError, match="groups"):
         read(model_bytes(Case("odd", build)), name="odd")
-
-
-# -------------------------------------------------------------------- three dimensions
-
-
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
-@pytest.mark.parametrize("stride", [(1, 1, 1), (2, 1, 3)], ids=str)
-@pytest.mark.parametrize("dilation", [(1, 1, 1), (1, 2, 1)], ids=str)
-@pytest.mark.parametrize("activation", ["NONE", "RELU6"])
-def test_conv_3d(
-    padding: str,
-    stride: tuple[int, ...],
-    dilation: tuple[int, ...],
-    activation: str,
-    tmp_path: Path,
-) -> None:
-    extents, window = (5, 6, 7), (2, 3, 4)
-    reach = [(w - 1) * d + 1 for w, d in zip(window, dilation, strict=True)]
-    out = [
-        -(-(extent if padding == "SAME" else extent - r + 1) // step)
-        for extent, r, step in zip(extents, reach, stride, strict=True)
-    ]
-
-    def build(b: TfliteBuilder) -> None:
-        rng = np.random.default_rng(0)
-        x = b.input("x", "float32", (2, *extents, 3))
-        w = b.const(rng.standard_normal((*window, 3, 8)).astype(np.float32))
-        offset = b.const(rng.standard_normal(8).astype(np.float32))
-        options = {"padding": padding, "fused_activation_function": activation}
-        for axis, step, spread in zip("dhw", stride, dilation, strict=True):
-            options |= {f"stride_{axis}": step, f"dilation_{axis}_factor": spread}
-        b.output(b.op("CONV_3D", [x, w, offset], [("float32", (2, *out, 8))], options=options))
-
-    check(Case("3d", build), tmp_path)
-
-
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
-@pytest.mark.parametrize("stride", [(1, 1, 1), (2, 1, 3)], ids=str)
-@pytest.mark.parametrize("biased", [False, True])
-@pytest.mark.parametrize("run_time", [False, True])
-def test_conv_3d_transpose(
-    padding: str, stride: tuple[int, ...], biased: bool, run_time: bool, tmp_path: Path
-) -> None:
-    extents, window = (3, 4, 5), (2, 3, 4)
-    out = tuple(
-        extent * step if padding == "SAME" else (extent - 1) * step + w
-        for extent, w, step in zip(extents, window, stride, strict=True)
-    )
-    shape = np.asarray((2, *out, 6), np.int32)
-
-    def build(b: TfliteBuilder) -> None:
-        rng = np.random.default_rng(0)
-        wanted = b.input("shape", "int32", (5,)) if run_time else b.const(shape)
-        x = b.input("x", "float32", (2, *extents, 3))
-        w = b.const(rng.standard_normal((*window, 6, 3)).astype(np.float32))
-        operands = [wanted, w, x]
-        if biased:
-            operands.append(b.const(rng.standard_normal(6).astype(np.float32)))
-        options = {"padding": padding, "fused_activation_function": "RELU" if biased else "NONE"}
-        for axis, step in zip("dhw", stride, strict=True):
-            options |= {f"stride_{axis}": step, f"dilation_{axis}_factor": 1}
-        b.output(b.op("CONV_3D_TRANSPOSE", operands, [("float32", (2, *out, 6))], options=options))
-
-    check(Case("3dt", build, inputs=(shape, None) if run_time else None), tmp_path)
 
 
 # -------------------------------------------------------------------- unknown extents
