@@ -27,10 +27,7 @@ from support.spine import Case, model_bytes
 NO_ONNX_FORM: dict[str, str] = {}
 """IR ops that ONNX can't hold, each with the reason."""
 
-SHOWN_OTHERWISE = {
-    "Conv3D": "test_conv_known.test_conv_3d",
-    "ConvTranspose3D": "test_conv_known.test_conv_3d_transpose",
-}
+SHOWN_OTHERWISE: dict[str, str] = {}
 """IR ops that are in no listed case, each with the test in tests/ops that makes its own."""
 
 
