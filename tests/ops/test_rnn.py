@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
+from nnconv.backends.reference.executor import run_graph
 
 import nnconv
 from nnconv.errors import UnsupportedError
@@ -106,13 +108,37 @@ LSTM = [
 ]
 
 
+LOUD = (
+    np.random.default_rng(5).normal(0, 4, (BATCH, 1, INPUTS))
+    * np.repeat([1, -0.05], [8, 4])[:, np.newaxis]
+).astype(np.float32)
+"""Inputs that fill some cells, step by step, and then let them leak."""
+
+GUARDED = [
+    Case(
+        f"{name}-clip-{clip}-{major}-opset-{opset}",
+        sequence_lstm(shape, 12, cell_clip=clip, time_major=major),
+        inputs=[np.ascontiguousarray(LOUD.swapaxes(0, 1)) if major else LOUD],
+        options={"opset": opset},
+        tolerance=tolerance,
+    )
+    for name, shape, tolerance in (
+        ("plain", LstmShape(), FLOAT_TOLERANCE),
+        ("cifg", LstmShape(cifg=True), FLOAT_TOLERANCE),
+        ("int8", LstmShape(storage="int8"), 0.1),
+    )
+    for clip in (2.0, 3.0, 10.0)
+    for major in (False, True)
+    for opset in (13, 21)
+]
+
 DYNAMIC = [
     Case(
         f"{name}-{kind}",
         sequence_lstm(LstmShape(), 2, signature=signature, time_major=major, cell_clip=clip),
         tolerance=FLOAT_TOLERANCE,
     )
-    for name, clip in (("native", 0.0), ("spelled-out", 0.5))
+    for name, clip in (("native", 0.0), ("spelled-out", 0.5), ("guarded", 10.0))
     for kind, signature, major in (
         ("time", (BATCH, -1, INPUTS), False),
         ("time-major", (-1, BATCH, INPUTS), True),
@@ -165,6 +191,21 @@ def test_lstm(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
 
 
+@pytest.mark.parametrize("case", GUARDED, ids=str)
+def test_clip_that_may_never_bite(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+def test_loud_inputs_meet_the_clip() -> None:
+    results = []
+    for clip in (0.0, 2.0, 3.0, 10.0):
+        model = read(model_bytes(Case("", sequence_lstm(LstmShape(), 12, cell_clip=clip))))
+        states = [state.initial for state in model.states]
+        results.append(run_graph(model.graph, [LOUD, *states])[0])
+    free, *clipped = results
+    assert [np.abs(result - free).max() > 0.01 for result in clipped] == [True, True, False]
+
+
 @pytest.mark.parametrize("case", DYNAMIC, ids=str)
 def test_lstm_over_any_number_of_steps(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
@@ -184,7 +225,9 @@ def test_native_op_only_where_it_means_the_same(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     for shape, options, expected in (
         (LstmShape(cifg=True, peephole=True), {}, "LSTM"),
-        (LstmShape(), {"cell_clip": 10.0}, "Scan"),
+        (LstmShape(), {"cell_clip": 1.0}, "Scan"),
+        (LstmShape(peephole=True), {"cell_clip": 10.0}, "Scan"),
+        (LstmShape(), {"cell_clip": 10.0}, "LSTM"),
         (LstmShape(projection=True), {}, "Scan"),
         (LstmShape(norm=True), {}, "Scan"),
         (LstmShape(), {"fused_activation_function": "RELU6"}, "Scan"),

@@ -53,6 +53,14 @@ BIDIRECTIONAL = [
     ),
     *(
         Case(
+            f"lstm-guarded-{major}",
+            bidirectional_lstm(LstmShape(), 7, cell_clip=10.0, time_major=major),
+            tolerance=TOLERANCE,
+        )
+        for major in (False, True)
+    ),
+    *(
+        Case(
             f"lstm-{storage}",
             bidirectional_lstm(LstmShape(storage=storage), merge_outputs=True),
             tolerance=HYBRID_TOLERANCE,

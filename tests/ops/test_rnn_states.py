@@ -33,6 +33,7 @@ CASES = [
         sequence_lstm(LstmShape(peephole=True, projection=True, norm=True), 2, cell_clip=0.5),
         tolerance=2e-5,
     ),
+    Case("lstm-guarded", sequence_lstm(LstmShape(), 6, cell_clip=10.0), tolerance=2e-5),
     Case("lstm-basic", basic_lstm(), tolerance=2e-5),
     Case("bidirectional-lstm", bidirectional_lstm(LstmShape()), tolerance=2e-5),
     Case("rnn-step", rnn(None), tolerance=2e-5),

@@ -1,7 +1,8 @@
 """Recurrent ops.
 
 ONNX's own LSTM and RNN are taken wherever they mean the same: they run five times as fast as
-anything else. They can't clip the cell, project, normalize or round at each step; then a step is
+anything else. They can't clip the cell (see `_LstmForm.guarded`), project, normalize or round at
+each step; then a step is
 spelled out: once for each of up to `UNROLLED` steps, else as the body of a Scan. What of a step
 doesn't depend on the last one, the product of input and weights, is done for all steps at once
 before.
@@ -9,225 +10,64 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.sequences import (
+    NATIVE,
+    UNROLLED,
+    choose,
+    finish,
+    initial,
+    native,
+    rounded,
+    sequence_of,
+    spelled_out,
+    step_count,
+    unsqueeze,
+    without_elements,
+)
 from nnconv.formats.onnx.stacked import stacked
-from nnconv.formats.onnx.types import DATA_TYPES
-from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
-from nnconv.ir.types import Dim, TensorType, static_shape
+from nnconv.ir.types import TensorType
 from nnconv.ops.rnn import LAYER_NORM_EPSILON, Lstm, Rnn
 
-UNROLLED = 4
-"""The most steps that are written out one after another; a Scan of more is smaller, not slower."""
+GUARD_LEAST = 2.0
+"""The least clip of a cell that is worth hoping that no cell meets it. Keras always has 10."""
 
-Step: TypeAlias = Callable[[Target, str, Sequence[str]], list[str]]
-"""From the step's projected input and the states to the next states; the first is the result."""
+GUARD_BOUND = 5.0
+"""A cell beyond this bound shows in the results well before their float32 tanh is 1."""
 
-_NATIVE: dict[Activation, str] = {
-    Activation.TANH: "Tanh",
-    Activation.RELU: "Relu",
-    Activation.SIGMOID: "Sigmoid",
-    Activation.NONE: "Affine",
-}
-"""Activations that ONNX's LSTM and RNN know by name."""
+GUARD_MARGIN = 1e-6
+"""What is allowed for the errors of the runtime's logistic function."""
 
 
-def _unsqueeze(t: Target, name: str, axis: int) -> str:
-    return t.node("Unsqueeze", [name, t.const([axis])])
+class _Stacked(NamedTuple):
+    weights: str
+    recurrent: str
+    bias: str
 
 
-def _squeeze(t: Target, name: str, axis: int) -> str:
-    return t.node("Squeeze", [name, t.const([axis])])
+def _transposed(t: Target, name: str) -> str:
+    return t.node("Transpose", [name], perm=(1, 0))
 
 
-# -------------------------------------------------------------------- sequences
-
-
-def _time_first(t: Target, op: Lstm | Rnn, x: Value, name: str) -> str:
-    """A sequence [B,T,...] as [T,B,...], or back; as it is where time is first or missing."""
-    if op.time_major or x.type.rank != 3:
-        return name
-    return t.node("Transpose", [name], perm=(1, 0, 2))
-
-
-def _sequence(t: Target, op: Lstm | Rnn, x: Value) -> str:
-    """The real values of x, time first; int8 codes by uint8 (see `_rounded`)."""
-    if not t.is_quantized(x):
-        return _time_first(t, op, x, t.real(x))
-    codes, quant, dtype = _time_first(t, op, x, t.codes(x)), t.inner_quant(x), t.inner_type(x)
-    if dtype is DType.INT8:
-        codes, quant, dtype = t.resigned(codes), quant.shifted(128), DType.UINT8
-    return t.dequantize(codes, quant, dtype)
-
-
-def _steps(op: Lstm | Rnn, x: Value) -> Dim:
-    assert x.shape is not None, "the importer knows the rank"
-    return x.shape[0 if op.time_major else 1]
-
-
-def _initial(t: Target, op: Lstm | Rnn, x: Value, state: Value | None, size: int) -> str:
-    """A state [B,size] before the first step: zeros where it is left out."""
-    if state is not None:
-        return t.real(state)
-    assert x.shape is not None, "the importer knows the rank"
-    axis = 1 if op.time_major and len(x.shape) == 3 else 0
-    batch = x.shape[axis]
-    zero = np.zeros((1,), t.real_type(x).numpy)
-    if isinstance(batch, int):
-        return t.const(np.zeros((batch, size), zero.dtype))
-    rows = t.node(
-        "Gather", [t.node("Shape", [t.codes(x)]), t.const(np.array([axis], np.int64))], axis=0
-    )
-    shape = t.node("Concat", [rows, t.const([size])], axis=0)
-    return t.node("Expand", [t.const(zero), shape])
-
-
-def _spelled_out(
-    t: Target, node: Node, projected: str, states: Sequence[str], step: Step
-) -> tuple[str, list[str]]:
-    """Run ``step`` over a projected input [T,B,G] or [B,G]: all results, the last states."""
-    op, x = node.op, node.inputs[0]
-    assert isinstance(op, Lstm | Rnn)
-    assert x is not None
-    if x.type.rank == 2:
-        last = step(t, projected, states)
-        return last[0], last
-    count = _steps(op, x)
-    if not isinstance(count, int) or not 0 < count <= UNROLLED:
-        sequence, last = _scan(t, node, projected, states, step)
-        return _time_first(t, op, x, sequence), last
-    pieces = [projected]
-    if count > 1:
-        sizes = t.const([1] * count)
-        pieces = t.nodes_of("Split", [projected, sizes], count, axis=0)
-    axis = 0 if op.time_major else 1
-    last, results = list(states), []
-    for piece in reversed(pieces) if op.reverse else pieces:
-        last = step(t, _squeeze(t, piece, 0), last)
-        results.append(_unsqueeze(t, last[0], axis))
-    if op.reverse:
-        results.reverse()
-    return (t.node("Concat", results, axis=axis) if count > 1 else results[0]), last
-
-
-def _scan(
-    t: Target, node: Node, projected: str, states: Sequence[str], step: Step
-) -> tuple[str, list[str]]:
-    op, x = node.op, node.inputs[0]
-    assert isinstance(op, Lstm | Rnn)
-    assert x is not None
-    kind = DATA_TYPES[t.real_type(x)]
-    body = Target(opset=t.opset, resign=t.resign, names=t.names, parent=t)
-    body.current = node
-    names = [t.names.unique(f"{projected}/{what}") for what in ("h", "c")[: len(states)]]
-    piece = t.names.unique(f"{projected}/step")
-    after = step(body, piece, names)
-    result = body.node("Identity", [after[0]])  # a body's outputs must be different values
-    dims = (None, None)
-    graph = wire.Graph(
-        f"{names[0]}/body",
-        body.nodes,
-        [wire.ValueInfo(name, kind, dims) for name in (*names, piece)],
-        [wire.ValueInfo(name, kind, dims) for name in (*after, result)],
-        body.initializers,
-    )
-    backward = (1,) if op.reverse else None
-    *last, sequence = t.nodes_of(
-        "Scan",
-        [*states, projected],
-        len(states) + 1,
-        body=graph,
-        num_scan_inputs=1,
-        scan_input_directions=backward,
-        scan_output_directions=backward,
-    )
-    return sequence, last
-
-
-def _native(t: Target, node: Node, kind: str, inputs: Sequence[str], size: Dim) -> list[str]:
-    """ONNX's LSTM or RNN: the results in x's order and the last states.
-
-    ``inputs`` are W, R, B, the states [B,O] by name, and what follows them.
-    """
-    op, x = node.op, node.inputs[0]
-    assert isinstance(op, Lstm | Rnn)
-    assert x is not None
-    flat = x.type.rank == 2
-    data = t.real(x)
-    data = _unsqueeze(t, data, 0) if flat else _time_first(t, op, x, data)
-    attributes: dict[str, Any] = {"hidden_size": size}
-    if op.reverse:
-        attributes["direction"] = "reverse"
-    if op.activation is not Activation.TANH:
-        own = [_NATIVE[op.activation]] * (2 if kind == "LSTM" else 1)
-        attributes["activations"] = ["Sigmoid", *own] if kind == "LSTM" else own
-        if op.activation is Activation.NONE:
-            attributes["activation_alpha"] = [1.0] * len(own)
-            attributes["activation_beta"] = [0.0] * len(own)
-    weights, recurrent, bias, *rest = inputs
-    count = 3 if kind == "LSTM" else 2
-    states = [_unsqueeze(t, s, 0) if s else "" for s in rest[: count - 1]]
-    results = t.nodes_of(
-        kind,
-        [data, weights, recurrent, bias, "", *states, *rest[count - 1 :]],
-        count,
-        **attributes,
-    )
-    last = [_squeeze(t, name, 0) for name in results[1:]]
-    if flat:
-        return [last[0], *last]
-    return [_time_first(t, op, x, _squeeze(t, results[0], 1)), *last]
-
-
-def _finish(t: Target, node: Node, names: Sequence[str]) -> None:
-    """Give the results by their real values; int8 ones by uint8 (see `_rounded`)."""
-    for value, name in zip(node.outputs, names, strict=True):
-        if value.quant is not None and t.inner_type(value) is DType.INT8:
-            codes = t.quantize(name, value.quant.shifted(128), DType.UINT8)
-            t.set_codes(value, t.unsigned_to_signed(codes))
-        else:
-            t.set_real(value, name)
-
-
-def _without_elements(t: Target, node: Node) -> bool:
-    """Give the results of no steps or an empty batch; False where there is something to compute.
-
-    onnxruntime's Scan fails without steps, and its LSTM ends the process on an empty batch.
-    """
-    y, *after = node.outputs
-    shape = static_shape(y.shape)
-    if shape is None or 0 not in shape:
-        return False
-    t.set_real(y, t.const(np.zeros(shape, t.real_type(y).numpy)))
-    first = 18 if isinstance(node.op, Lstm) else 4
-    for index, value in enumerate(after, first):
-        before = node.inputs[index] if index < len(node.inputs) else None
-        if before is None:
-            extents = static_shape(value.shape)
-            assert extents is not None, "the result's shape is known, hence the state's"
-            t.set_real(value, t.const(np.zeros(extents, t.real_type(value).numpy)))
-        else:
-            t.set_codes(value, t.codes(before))
-    return True
-
-
-# -------------------------------------------------------------------- LSTM
+def _previous(t: Target, results: str, first: str, axis: int, *, reverse: bool) -> str:
+    """What each step started from: ``first``, and the results but the last, along ``axis``."""
+    start, end = (1, 2**31 - 1) if reverse else (0, -1)
+    rest = t.node("Slice", [results, t.const([start]), t.const([end]), t.const([axis])])
+    return t.node("Concat", [rest, first] if reverse else [first, rest], axis=axis)
 
 
 class _LstmForm:
     """An Lstm's operands by what they are, and its step in ONNX nodes.
 
     Attributes:
-        order: the gates that have weights of their own, as they are stacked: those behind a
-        logistic function
-            first.
+        order: the gates that have weights of their own, as they are stacked.
     """
 
     def __init__(self, t: Target, node: Node) -> None:
@@ -244,7 +84,7 @@ class _LstmForm:
         self.norm = dict(zip("ifco", values[20:24], strict=True))
         self.projection, self.projection_bias = values[16], values[17]
         self.output, self.cell = values[18], values[19]
-        self.order = "ifoc" if self.weights["i"] is not None else "foc"
+        self.order = "iofc" if self.weights["i"] is not None else "ofc"
 
     @property
     def cells(self) -> int:
@@ -261,15 +101,23 @@ class _LstmForm:
 
     @property
     def is_native(self) -> bool:
-        """Whether ONNX's LSTM means the same."""
+        """Whether ONNX's LSTM means the same, but for the clip of the cell."""
         op = self.op
         return (
-            op.cell_clip <= 0
-            and op.steps is None
+            op.steps is None
             and self.projection is None
             and not any(self.norm.values())
-            and op.activation in _NATIVE
+            and op.activation in NATIVE
         )
+
+    @property
+    def can_be_guarded(self) -> bool:
+        """Whether it pays, and is possible, to tell from the results that the clip does nothing."""
+        op, x = self.op, self.x
+        if op.activation is not Activation.TANH or any(self.peephole.values()):
+            return False
+        count = step_count(op, x) if x.type.rank == 3 else 1
+        return op.cell_clip >= GUARD_LEAST and not (isinstance(count, int) and count <= UNROLLED)
 
     def rows(self, values: dict[str, Value | None], order: str) -> list[tuple[Value, int]]:
         """Weights of gates. An input gate without any is 1 - f: the forget gate's, negated."""
@@ -295,27 +143,92 @@ class _LstmForm:
             parts.append((zeros if value is None else value, sign))
         return stacked(t, parts, self.x)
 
-    def native(self, node: Node) -> list[str]:
-        """ONNX's LSTM: gates in the order i, o, f, c."""
+    def stacked(self) -> _Stacked:
+        """The weights as ONNX's LSTM takes them: gates in the order i, o, f, c."""
         t, order = self.t, "iofc"
-        weights = _unsqueeze(t, stacked(t, self.rows(self.weights, order), self.x), 0)
-        recurrent = _unsqueeze(t, stacked(t, self.rows(self.recurrent, order), self.x), 0)
+        return _Stacked(
+            stacked(t, self.rows(self.weights, order), self.x),
+            stacked(t, self.rows(self.recurrent, order), self.x),
+            self.vector(t, self.bias, order) if any(self.bias.values()) else "",
+        )
+
+    def native(self, node: Node, given: _Stacked) -> list[str]:
+        """ONNX's LSTM."""
+        t = self.t
         bias, peephole = "", ""
-        if any(self.bias.values()):
-            own = self.vector(t, self.bias, order)
+        if given.bias:
             other = t.const(np.zeros(4 * self.cells, t.real_type(self.x).numpy))
-            bias = _unsqueeze(t, t.node("Concat", [own, other], axis=0), 0)
+            bias = unsqueeze(t, t.node("Concat", [given.bias, other], axis=0), 0)
         if any(self.peephole.values()):
-            peephole = _unsqueeze(t, self.vector(t, self.peephole, "iof"), 0)
+            peephole = unsqueeze(t, self.vector(t, self.peephole, "iof"), 0)
+        weights, recurrent = unsqueeze(t, given.weights, 0), unsqueeze(t, given.recurrent, 0)
         states = [t.real(self.output), t.real(self.cell)]
         inputs = [weights, recurrent, bias, *states, *([peephole] if peephole else [])]
-        return _native(t, node, "LSTM", inputs, self.cells)
+        return native(t, node, "LSTM", inputs, self.cells)
+
+    def guarded(self, node: Node) -> list[str]:
+        """ONNX's LSTM where the clip of the cell does nothing, which its results tell.
+
+        With h = o * tanh(c), |h| / o beyond the tanh of some bound below the clip would show a cell
+        beyond that bound. o is computed once more, for all steps at once. Only if such a cell
+        shows, the steps are run as they are spelled out, with the clip.
+        """
+        t, op, x, cells = self.t, self.op, self.x, self.cells
+        given = self.stacked()
+        results = self.native(node, given)
+        axis = 0 if op.time_major else 1
+        first = initial(t, op, x, self.output, cells)
+        before = _previous(t, results[0], unsqueeze(t, first, axis), axis, reverse=op.reverse)
+        rows = t.const([cells]), t.const([2 * cells]), t.const([0])
+        opening = [
+            t.node("MatMul", [source, _transposed(t, t.node("Slice", [matrix, *rows]))])
+            for source, matrix in ((t.real(x), given.weights), (before, given.recurrent))
+        ]
+        if given.bias:
+            opening.append(t.node("Slice", [given.bias, *rows]))
+        total = opening[0]
+        for term in opening[1:]:
+            total = t.node("Add", [total, term])
+        limit = float(np.tanh(0.99 * min(op.cell_clip, GUARD_BOUND)))
+        allowed = t.node("Mul", [t.node("Sigmoid", [total]), t.floats(limit, x)])
+        excess = t.node("Sub", [t.node("Abs", [results[0]]), allowed])
+        worst = t.node("ReduceMax", [excess], keepdims=0)
+        fine = t.node("Less", [worst, t.floats(-GUARD_MARGIN, x)])
+        data = sequence_of(t, op, x)
+        last = initial(t, op, x, self.cell, cells)
+        return choose(
+            t,
+            fine,
+            lambda g: [g.node("Identity", [name]) for name in results],
+            lambda g: self._again(g, node, given, data, [first, last]),
+        )
+
+    def _again(
+        self, g: Target, node: Node, given: _Stacked, data: str, states: Sequence[str]
+    ) -> list[str]:
+        """The steps spelled out in a branch, from what the outer graph has."""
+        weights, recurrent, bias = given
+        if self.weights["i"] is None:
+            cut = g.const([self.cells]), g.const([4 * self.cells]), g.const([0])
+            weights, recurrent = (g.node("Slice", [n, *cut]) for n in (weights, recurrent))
+            bias = g.node("Slice", [bias, *cut]) if bias else ""
+        projected = g.node("MatMul", [data, _transposed(g, weights)])
+        if bias:
+            projected = g.node("Add", [projected, bias])
+        recurrent = _transposed(g, recurrent)
+
+        def step(inner: Target, piece: str, before: Sequence[str]) -> list[str]:
+            z = inner.node("Add", [piece, inner.node("MatMul", [before[0], recurrent])])
+            return list(self._cell(inner, z, before[1], {}))
+
+        sequence, last = spelled_out(g, node, projected, states, step)
+        return [sequence, *last]
 
     def spelled_out(self, node: Node) -> list[str]:
         """The steps in ONNX nodes."""
         t, op, x = self.t, self.op, self.x
         weights = stacked(t, self.rows(self.weights, self.order), x, transpose=True)
-        projected = t.node("MatMul", [_sequence(t, op, x), weights])
+        projected = t.node("MatMul", [sequence_of(t, op, x), weights])
         normalized = any(self.norm.values())
         if any(self.bias.values()) and not normalized:
             projected = t.node("Add", [projected, self.vector(t, self.bias, self.order)])
@@ -343,14 +256,14 @@ class _LstmForm:
                 h = g.node("MatMul", [h, projection])
                 h = g.node("Add", [h, bias]) if bias else h
                 h = self._clipped(g, h, op.projection_clip)
-                h = _rounded(g, h, op.steps.output if op.steps is not None else None)
+                h = rounded(g, h, op.steps.output if op.steps is not None else None)
             return [h, c]
 
         states = [
-            _initial(t, op, x, self.output, size),
-            _initial(t, op, x, self.cell, self.cells),
+            initial(t, op, x, self.output, size),
+            initial(t, op, x, self.cell, self.cells),
         ]
-        sequence, last = _spelled_out(t, node, projected, states, step)
+        sequence, last = spelled_out(t, node, projected, states, step)
         return [sequence, *last]
 
     def _cell(
@@ -380,11 +293,11 @@ class _LstmForm:
         new = g.node("Mul", [gates["i"], g.activate(raw["c"], op.activation, self.x)])
         c = g.node("Add", [g.node("Mul", [gates["f"], c]), new])
         c = self._clipped(g, c, op.cell_clip)
-        c = _rounded(g, c, op.steps.cell if op.steps is not None else None)
+        c = rounded(g, c, op.steps.cell if op.steps is not None else None)
         if "o" not in gates:
             gates["o"] = g.node("Sigmoid", [self._gate(g, "o", raw["o"], c, extras)])
         h = g.node("Mul", [gates["o"], g.activate(c, op.activation, self.x)])
-        return _rounded(g, h, op.steps.hidden if op.steps is not None else None), c
+        return rounded(g, h, op.steps.hidden if op.steps is not None else None), c
 
     def _gate(
         self, g: Target, gate: str, z: str, c: str, extras: dict[tuple[str, str], str]
@@ -417,32 +330,23 @@ def _normalized(g: Target, z: str, scale: str, bias: str, like: Value) -> str:
     return g.node("Add", [g.node("Mul", [g.node("Div", [centred, spread]), scale]), bias])
 
 
-def _rounded(g: Target, name: str, kind: TensorType | None) -> str:
-    """Real values on the grid of a quantized type.
-
-    Its int8 codes are uint8 ones here: the grid is the same, and onnxruntime, which moves these
-    nodes about, makes QuantizeLinear nodes that contradict themselves of int8.
-    """
-    if kind is None:
-        return name
-    assert kind.quant is not None, "a step's type is quantized"
-    quant, dtype = kind.quant, kind.dtype
-    if dtype is DType.INT8:
-        quant, dtype = quant.shifted(128), DType.UINT8
-    return g.dequantize(g.quantize(name, quant, dtype), quant, dtype)
-
-
 def export_lstm(node: Node, t: Target) -> None:
     """Lstm."""
-    if _without_elements(t, node):
+    if without_elements(t, node):
         return
     form = _LstmForm(t, node)
-    _finish(t, node, form.native(node) if form.is_native else form.spelled_out(node))
+    if form.is_native and form.op.cell_clip <= 0:
+        results = form.native(node, form.stacked())
+    elif form.is_native and form.can_be_guarded:
+        results = form.guarded(node)
+    else:
+        results = form.spelled_out(node)
+    finish(t, node, results)
 
 
 def export_rnn(node: Node, t: Target) -> None:
     """Rnn: ONNX's RNN where it has the activation."""
-    if _without_elements(t, node):
+    if without_elements(t, node):
         return
     op = node.op
     operands: list[Value | None] = [*node.inputs, *[None] * (5 - len(node.inputs))]
@@ -454,17 +358,17 @@ def export_rnn(node: Node, t: Target) -> None:
     units = weights.shape[0] if weights.shape is not None else None
     if not isinstance(units, int):
         raise t.unsupported("the number of units isn't known")
-    if op.activation in _NATIVE:
-        native = [_unsqueeze(t, stacked(t, [(v, 1)], x), 0) for v in (weights, recurrent)]
+    if op.activation in NATIVE:
+        matrices = [unsqueeze(t, stacked(t, [(v, 1)], x), 0) for v in (weights, recurrent)]
         both = ""
         if bias is not None:
             zeros = t.const(np.zeros(units, t.real_type(x).numpy))
-            both = _unsqueeze(t, t.node("Concat", [stacked(t, [(bias, 1)], x), zeros], axis=0), 0)
-        _finish(t, node, _native(t, node, "RNN", [*native, both, t.real(state)], units))
+            both = unsqueeze(t, t.node("Concat", [stacked(t, [(bias, 1)], x), zeros], axis=0), 0)
+        finish(t, node, native(t, node, "RNN", [*matrices, both, t.real(state)], units))
         return
     projected = t.node(
         "MatMul",
-        [_sequence(t, op, x), stacked(t, [(weights, 1)], x, transpose=True)],
+        [sequence_of(t, op, x), stacked(t, [(weights, 1)], x, transpose=True)],
     )
     if bias is not None:
         projected = t.node("Add", [projected, stacked(t, [(bias, 1)], x)])
@@ -474,8 +378,8 @@ def export_rnn(node: Node, t: Target) -> None:
         z = g.node("Add", [piece, g.node("MatMul", [states[0], last_weights])])
         return [g.activate(z, op.activation, x)]
 
-    sequence, last = _spelled_out(t, node, projected, [_initial(t, op, x, state, units)], step)
-    _finish(t, node, [sequence, *last])
+    sequence, last = spelled_out(t, node, projected, [initial(t, op, x, state, units)], step)
+    finish(t, node, [sequence, *last])
 
 
 EXPORTERS: dict[type[Op], Exporter] = {Lstm: export_lstm, Rnn: export_rnn}
