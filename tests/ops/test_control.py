@@ -256,6 +256,53 @@ def _composite(s: Subgraph, x: Tensor, decomposition: Subgraph) -> Tensor:
 
 EMPTY_MAP = bytes([0, 0, 1, 0, 36, 1])
 
+
+def flagged(b: TfliteBuilder) -> None:
+    """The condition is a carried value itself; the turn's result goes out, and on, and is asked."""
+    flag, x = b.input("flag", BOOL, ()), b.input("x", FLOAT, (2,))
+    cond, body = b.subgraph("cond"), b.subgraph("body")
+    cond.output(cond.input("flag", BOOL, ()))
+    cond.input("x", FLOAT, (2,))
+    body.input("flag", BOOL, ())
+    a = body.input("x", FLOAT, (2,))
+    twice = body.op("ADD", [a, a], [(FLOAT, (2,))])
+    top = body.op("REDUCE_MAX", [twice, body.const(np.int32([0]))], [(FLOAT, ())])
+    small = body.op("LESS", [top, body.const(np.float32(9))], [(BOOL, ())])
+    body.output(small, twice)
+    options = {"cond_subgraph_index": cond, "body_subgraph_index": body}
+    b.output(*b.op("WHILE", [flag, x], [(BOOL, ()), (FLOAT, (2,))], options=options))
+
+
+def never(b: TfliteBuilder) -> None:
+    """The condition is a constant."""
+    x = b.input("x", FLOAT, (2,))
+    cond, body = b.subgraph("cond"), b.subgraph("body")
+    cond.input("x", FLOAT, (2,))
+    cond.output(cond.const(np.array(False)))
+    a = body.input("x", FLOAT, (2,))
+    body.output(body.op("ADD", [a, a], [(FLOAT, (2,))]))
+    options = {"cond_subgraph_index": cond, "body_subgraph_index": body}
+    b.output(b.op("WHILE", [x], [(FLOAT, (2,))], options=options))
+
+
+def spatial_branches(b: TfliteBuilder) -> None:
+    """Branches of convolutions and pools, over a batch that is known at run time."""
+    flag = b.input("flag", BOOL, ())
+    x = b.input("x", FLOAT, (1, 5, 6, 3), signature=(-1, 5, 6, 3))
+    rng = np.random.default_rng(1)
+    then, otherwise = b.subgraph("then"), b.subgraph("else")
+    a = then.input("a", FLOAT, (1, 5, 6, 3))
+    filters = then.const(rng.standard_normal((3, 2, 2, 3)).astype(np.float32))
+    options = {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+    inputs = [a, filters, then.const(np.float32([1, 2, 3]))]
+    then.output(then.op("CONV_2D", inputs, [(FLOAT, (1, 5, 6, 3))], options=options))
+    a = otherwise.input("a", FLOAT, (1, 5, 6, 3))
+    options = {**options, "filter_height": 2, "filter_width": 2}
+    otherwise.output(otherwise.op("MAX_POOL_2D", [a], [(FLOAT, (1, 5, 6, 3))], options=options))
+    options = {"then_subgraph_index": then, "else_subgraph_index": otherwise}
+    b.output(b.op("IF", [flag, x], [(FLOAT, (1, 5, 6, 3))], options=options))
+
+
 X2 = np.float32([1, 2])
 X23 = np.arange(6, dtype=np.float32).reshape(2, 3)
 TRUE, FALSE = np.array(True), np.array(False)
@@ -275,6 +322,16 @@ CASES = [
         [X2, -X2],
         expected=[-X2, X2],
         note="LiteRT copies the results to the operands one by one, and loses x",
+    ),
+    Case("while-flag", flagged, [TRUE, X2]),
+    Case("while-flag-false", flagged, [FALSE, X2]),
+    Case("while-constant-condition", never),
+    Case("if-spatial", spatial_branches, [TRUE, None]),
+    Case("if-spatial-else", spatial_branches, [FALSE, None]),
+    Case(
+        "if-batch-of-4",
+        spatial_branches,
+        [TRUE, np.random.default_rng(2).random((4, 5, 6, 3), np.float32)],
     ),
     Case("nested", nested, inputs=[X23]),
     *(
@@ -362,11 +419,11 @@ def test_a_subgraph_that_runs_itself_is_invalid() -> None:
 
 
 def test_calls_that_branch_out_without_end_are_invalid() -> None:
-    """Forty subgraphs, each of which calls the next one twice."""
+    """Thirty subgraphs, each of which calls the next one twice."""
     b = TfliteBuilder()
     x = b.input("x", FLOAT, (2,))
     called = None
-    for index in range(40):
+    for index in range(30):
         s = b.subgraph(f"s{index}")
         a = s.input("a", FLOAT, (2,))
         for _ in range(2 if called is not None else 0):
@@ -396,6 +453,38 @@ def test_nodes_of_bodies_that_cannot_be_converted_are_all_listed(tmp_path: Path)
     assert [item.op for item in caught.value.items] == ["First", "Second", "First"]
     assert caught.value.exit_code == 4
     assert not target.exists()
+
+
+def test_nodes_of_bodies_that_onnx_cannot_hold_are_all_listed(tmp_path: Path) -> None:
+    """ONNX can't reread floats as integers."""
+    b = TfliteBuilder()
+    flag, x = b.input("flag", BOOL, ()), b.input("x", FLOAT, (2,))
+    then, otherwise = b.subgraph("then"), b.subgraph("else")
+    for s in (then, otherwise):
+        a = s.input("a", FLOAT, (2,))
+        s.output(s.op("BITCAST", [a], [(INT, (2,))]))
+    options = {"then_subgraph_index": then, "else_subgraph_index": otherwise}
+    b.output(b.op("IF", [flag, x], [(INT, (2,))], options=options))
+    with pytest.raises(UnsupportedError) as caught:
+        nnconv.save(read(b.build()), tmp_path / "model.onnx")
+    assert [item.op for item in caught.value.items] == ["Bitcast", "Bitcast"]
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_calls_that_are_too_deep_are_invalid() -> None:
+    b = TfliteBuilder()
+    x = b.input("x", FLOAT, (2,))
+    called = None
+    for index in range(2000):
+        s = b.subgraph(f"s{index}")
+        a = s.input("a", FLOAT, (2,))
+        if called is not None:
+            a = s.op("CALL", [a], [(FLOAT, (2,))], options={"subgraph": called})
+        s.output(a)
+        called = s
+    b.output(b.op("CALL", [x], [(FLOAT, (2,))], options={"subgraph": called}))
+    with pytest.raises(InvalidModelError, match="deep"):
+        read(b.build())
 
 
 def test_a_body_of_other_dtypes_is_invalid() -> None:

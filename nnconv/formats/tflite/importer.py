@@ -53,7 +53,7 @@ ACTIVATIONS = {
 _ACTIVATION_CODES = frozenset(int(code) for code in ActivationFunctionType)
 
 
-class NotConvertible(Exception):
+class NotConvertible(Exception):  # noqa: N818 - a refusal that the driver collects, not an error
     """Raised by an importer for a node that can't be imported; the driver collects them all."""
 
     def __init__(self, item: UnsupportedItem) -> None:
@@ -330,6 +330,7 @@ class SubgraphImport:
         results: what goes out, one an output of the subgraph: values, and variables of handles.
         unsupported: what can't be imported.
         known: what was found out of the elements of small integer tensors.
+        depth: how many subgraphs it is inside of.
     """
 
     def __init__(
@@ -354,6 +355,7 @@ class SubgraphImport:
         self.handles: dict[int, Key] = {}
         self.results: list[Value | Key] = []
         self.unsupported: list[UnsupportedItem] = []
+        self.depth = 0
         self._shapes = shapes or {}
         self._inlined = into is not None
         self.graph: Graph

@@ -8,7 +8,7 @@ output of its own, which its node passes on.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,6 +23,9 @@ Key: TypeAlias = tuple[str | int, ...]
 MOST_BODIES = 10_000
 """How many subgraphs an import may go into, each call counted: a few subgraphs that call each other
 twice could else ask for more work than any real file does."""
+
+DEEPEST = 40
+"""How deep subgraphs may be inside each other."""
 
 _MOST_BYTES = 1 << 31
 
@@ -60,11 +63,17 @@ class FileVariables:
         self.widened = False
         self._bodies = 0
 
-    def count_body(self, error: InvalidModelError) -> None:
-        """Count a subgraph that is gone into; raises ``error`` when they are too many."""
+    def enter(self, depth: int, fail: Callable[[str], InvalidModelError]) -> None:
+        """Count a subgraph that is gone into, ``depth`` levels inside the entry point.
+
+        Raises:
+            InvalidModelError: made by ``fail``, when there are too many, or they are too deep.
+        """
         self._bodies += 1
         if self._bodies > MOST_BODIES:
-            raise error
+            raise fail("the calls between subgraphs branch out without end")
+        if depth > DEEPEST:
+            raise fail(f"subgraphs are more than {DEEPEST} deep inside each other")
 
     def widen(self, key: Key, shape: Shape) -> None:
         """Open the extents of a variable that aren't always those of ``shape``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnconv.errors import UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Exporter, NotExportable, Target
 from nnconv.formats.onnx.types import DATA_TYPES
@@ -21,13 +22,15 @@ def export_if(node: Node, t: Target) -> None:
     columns = list(zip(node.outputs, *(body.outputs for body in node.bodies), strict=True))
     inside = [_all_resigned(t, column) for column in columns]
     branches = []
+    refused: list[UnsupportedItem] = []
     for body, name in zip(node.bodies, ("then", "else"), strict=True):
         inner = body_of(t)
         for outer, value in zip(operands, body.inputs, strict=True):
             assert outer is not None
             _capture(inner, value, t, outer, body)
-        _run(inner, body, node)
+        refused += _run(inner, body, node)
         branches.append(_finished(inner, name, [], list(zip(body.outputs, inside, strict=True))))
+    _refuse(refused)
     results = t.nodes_of(
         "If", [flag], len(node.outputs), then_branch=branches[0], else_branch=branches[1]
     )
@@ -67,7 +70,8 @@ def export_while(node: Node, t: Target) -> None:
 
     for slot in slots:
         _capture(t, slot.asked, t, slot.first, condition)
-    start = _ask(t, condition, node)
+    refused = _run(t, condition, node)
+    start = _scalar(t, condition.outputs[0])
 
     inner = body_of(t)
     inputs = [
@@ -81,13 +85,15 @@ def export_while(node: Node, t: Target) -> None:
         name = t.names.unique(slot.before.name)
         inputs.append(_info(name, slot.before, resigned=slot.inside))
         _give(inner, slot.before, name, inside=slot.inside)
-    _run(inner, turn, node)
+    refused += _run(inner, turn, node)
+    _refuse(refused)
     for slot in slots:
         if slot.kept:
             _capture(inner, slot.asked, t, slot.first, condition)
         else:
             _capture(inner, slot.asked, inner, slot.after, condition)
-    again = _ask(inner, condition, node)
+    _run(inner, condition, node)
+    again = _scalar(inner, condition.outputs[0])
     outputs = [(slot.after, slot.inside) for slot in carried]
     body = _finished(inner, "turn", inputs, outputs, go_on=again)
     given = [_name(t, slot.first, inside=slot.inside) for slot in carried]
@@ -131,22 +137,16 @@ def _capture(inner: Target, value: Value, t: Target, outer: Value, body: Graph) 
         _transfer(inner, value, t, outer)
 
 
-def _run(t: Target, graph: Graph, node: Node) -> None:
-    """Export the nodes of a body, whose inputs have been given.
-
-    Raises:
-        NotExportable: with all nodes that ONNX can't hold.
-    """
+def _run(t: Target, graph: Graph, node: Node) -> list[UnsupportedItem]:
+    """Export the nodes of a body, whose inputs have been given; returns what ONNX can't hold."""
     refused = t.run(graph)
     t.current = node
-    if refused:
-        raise NotExportable(*refused)
+    return refused
 
 
-def _ask(t: Target, condition: Graph, node: Node) -> str:
-    """The condition's nodes in ``t``; returns the name of the answer."""
-    _run(t, condition, node)
-    return _scalar(t, condition.outputs[0])
+def _refuse(items: Sequence[UnsupportedItem]) -> None:
+    if items:
+        raise NotExportable(*items)
 
 
 def _scalar(t: Target, condition: Value) -> str:

@@ -27,14 +27,12 @@ def _enter(
 ) -> SubgraphImport | None:
     """Import the subgraph that option ``field`` names; None if some of its nodes can't be."""
     index = s.options.int(field)
-    shared = s.scope.variables.file
-    shared.count_body(s.op.fail("the calls between subgraphs branch out without end"))
     subgraph = s.scope.file.subgraphs[index]
     if len(subgraph.inputs) != len(given):
         raise s.op.fail(
             f"it gives {len(given)} values to subgraph {index}, which takes {len(subgraph.inputs)}"
         )
-    scope = SubgraphImport(s.scope.file, index, shared=shared, into=into)
+    scope = _inner(s, index, into=into)
     scope.run(given)
     s.scope.unsupported += scope.unsupported
     if scope.unsupported:
@@ -44,6 +42,15 @@ def _enter(
             f"it takes {len(s.op.outputs)} results of subgraph {index}, "
             f"which gives {len(scope.results)}"
         )
+    return scope
+
+
+def _inner(s: Source, index: int, *, into: SubgraphImport | None = None) -> SubgraphImport:
+    """The import of a subgraph that the operator runs."""
+    shared = s.scope.variables.file
+    scope = SubgraphImport(s.scope.file, index, shared=shared, into=into)
+    scope.depth = s.scope.depth + 1
+    shared.enter(scope.depth, s.op.fail)
     return scope
 
 
@@ -227,8 +234,7 @@ def _enter_condition(s: Source, given: Sequence[Given]) -> SubgraphImport | None
     subgraph = s.scope.file.subgraphs[index]
     if len(subgraph.inputs) != len(given) or len(subgraph.outputs) != 1:
         raise s.op.fail(f"its condition, subgraph {index}, must take {len(given)} values, give one")
-    shared = s.scope.variables.file
-    scope = SubgraphImport(s.scope.file, index, shared=shared)
+    scope = _inner(s, index)
     scope.run(given)
     s.scope.unsupported += scope.unsupported
     return None if scope.unsupported else scope
@@ -320,8 +326,7 @@ def _run_initializers(s: Source) -> None:
                 continue
             index = op.options.int("init_subgraph_index")
             done.add(index)
-            shared.count_body(op.fail("the calls between subgraphs branch out without end"))
-            scope = SubgraphImport(file, index, shared=shared)
+            scope = _inner(s, index)
             graph = scope.run()
             s.scope.unsupported += scope.unsupported
             if scope.unsupported:
