@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,8 @@ LONG_WORK_SECONDS = 1.5
 
 def print_json(data: Mapping[str, Any]) -> None:
     """Print one JSON object. Numbers that JSON lacks (nan, inf) become strings."""
+    import json
+
     click.echo(json.dumps(_jsonable(data), indent=2, ensure_ascii=False))
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
 from nnconv.formats.tflite._gen.schema import TensorType
 from nnconv.formats.tflite.packed import packed_size, unpack
 from nnconv.formats.tflite.wire import File, Tensor
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 DTYPES = {
     TensorType.BOOL: "?",

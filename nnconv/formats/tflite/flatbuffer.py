@@ -16,13 +16,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from nnconv.errors import InvalidModelError
 from nnconv.formats.tflite._gen.schema import TABLES, UNIONS
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _CODES = {
     "bool": "?",

@@ -11,14 +11,16 @@ which dimension each of these belongs to.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nnconv.formats.tflite._gen.schema import DimensionType
 from nnconv.formats.tflite.flatbuffer import Table
 from nnconv.formats.tflite.wire import Tensor
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _FREE_SIZE = 1 << 24
 _LEAST_DENSITY = 4096

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nnconv.errors import InvalidModelError
 from nnconv.formats.tflite._gen.schema import TABLES, UNIONS, TensorType
@@ -29,6 +28,8 @@ from nnconv.formats.tflite.wirequant import Blockwise, MultiAxis, Quantization, 
 
 if TYPE_CHECKING:
     from collections.abc import Buffer
+
+    import numpy.typing as npt
 
 __all__ = [
     "IDENTIFIER",

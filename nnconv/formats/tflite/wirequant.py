@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nnconv.errors import InvalidModelError
 from nnconv.formats.tflite.flatbuffer import Table
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class Blockwise(NamedTuple):
