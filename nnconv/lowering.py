@@ -104,9 +104,21 @@ def to_onnx(
 def onnx_passes(layout: Pass) -> list[Pass]:
     """The passes that bring a graph into the form that the ONNX writer takes, in order."""
     from nnconv.passes.fold_constants import FoldConstantsPass
+    from nnconv.passes.fold_dilation import FoldDilationPass
+    from nnconv.passes.fold_pads import FoldPadsPass
     from nnconv.passes.prune import PrunePass
+    from nnconv.passes.tidy import TidyPass
 
-    return [PrunePass(), FoldConstantsPass(_evaluate), layout, PrunePass()]
+    return [
+        PrunePass(),
+        FoldConstantsPass(_evaluate),
+        TidyPass(),
+        FoldDilationPass(),
+        FoldPadsPass(),
+        layout,
+        TidyPass(),
+        PrunePass(),
+    ]
 
 
 def _evaluate(node: Node, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:

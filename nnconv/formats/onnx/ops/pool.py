@@ -57,7 +57,7 @@ def _beside_convolution(node: Node) -> bool:
 
 
 def export_average_pool(node: Node, t: Target) -> None:
-    """AveragePool2D: quantized without padding as a depthwise convolution, a tenth of the time.
+    """AveragePool2D: quantized a depthwise convolution, if all windows count alike: a tenth.
 
     A window over all there is becomes GlobalAveragePool.
     """
@@ -69,7 +69,7 @@ def export_average_pool(node: Node, t: Target) -> None:
     if op.padding.is_zero and tuple(extents) == op.window:
         result = t.node("GlobalAveragePool", [t.real(x)])
     elif (
-        op.padding.is_zero
+        (op.padding.is_zero or op.count_padding)
         and isinstance(channels, int)
         and t.is_quantized(x)
         and t.is_quantized(y)
@@ -93,7 +93,7 @@ def _mean_convolution(op: AveragePool2D, channels: int, x: str, t: Target) -> st
     count = op.window[0] * op.window[1]
     ones = t.const(np.ones((channels, 1, *op.window), np.int8))
     weights = t.dequantize(ones, Quant.per_tensor(1 / count), DType.INT8)
-    return t.node("Conv", [x, weights], strides=op.stride, group=channels)
+    return t.node("Conv", [x, weights], strides=op.stride, group=channels, **pads(op.padding))
 
 
 def export_l2_pool(node: Node, t: Target) -> None:
