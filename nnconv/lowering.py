@@ -108,6 +108,7 @@ def onnx_passes(layout: Pass) -> list[Pass]:
     from nnconv.passes.fold_pads import FoldPadsPass
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.tidy import TidyPass
+    from nnconv.passes.widen_channels import WidenChannelsPass
 
     return [
         PrunePass(),
@@ -115,6 +116,7 @@ def onnx_passes(layout: Pass) -> list[Pass]:
         TidyPass(),
         FoldDilationPass(),
         FoldPadsPass(),
+        WidenChannelsPass(),
         layout,
         TidyPass(),
         PrunePass(),
