@@ -1,0 +1,148 @@
+"""Latency of converted models: onnxruntime on the result against LiteRT on the source, one thread.
+
+    python benchmarks/latency.py FOLDER_OR_MODEL... [--seconds 2] [--least-ops 8]
+
+All runtimes take turns in one process, so that what else the machine does hits all of them; a row
+gives medians. Below stand geometric means by class, with tf2onnx's files beside them where it is
+installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from measure import cost_of, models, print_rows, tf2onnx_command
+from nnconv.backends import Executable
+
+import nnconv
+from nnconv.diff.inputs import index_bounds, random_inputs
+from nnconv.errors import NnconvError
+
+MOST = {"float": 1.1, "int8/uint8": 1.3}
+"""The largest geometric mean of each class."""
+
+
+class Row(NamedTuple):
+    """A model's medians in ms; None where a runtime doesn't run it."""
+
+    name: str
+    kind: str
+    litert: float
+    ours: float
+    other: float | None
+
+    @property
+    def ratio(self) -> float:
+        """Ours against LiteRT's."""
+        return self.ours / self.litert
+
+
+def kind_of(model: nnconv.Model) -> str:
+    """A model's class: by the types of its quantized activations."""
+    types = {
+        value.dtype.value
+        for node in model.graph.nodes
+        for value in (*node.inputs, *node.outputs)
+        if value is not None and not value.is_const and value.quant is not None
+    }
+    if not types & {"int8", "uint8", "int16"}:
+        return "float"
+    return "int16" if "int16" in types else "int8/uint8"
+
+
+def medians(
+    runs: dict[str, tuple[Executable, dict[str, np.ndarray]]], seconds: float
+) -> list[float]:
+    """Median ms of each, taking turns."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(next(iter(times.values()))) < 15:
+        for name, (executable, feeds) in runs.items():
+            executable.run(feeds)
+            times[name].append(1000 * executable.last_seconds)
+    return [statistics.median(found[3:]) for found in times.values()]
+
+
+def measure(path: Path, folder: Path, *, seconds: float, least_ops: int) -> Row | None:
+    """Measure a model; None where it is too small, or can't be run."""
+    try:
+        model = nnconv.load(path)
+        if len(model.graph) < least_ops:
+            return None
+        kind = kind_of(model)
+        below = index_bounds(model.graph)
+        nnconv.convert(path, folder / "ours.onnx")
+        runs = {
+            "litert": nnconv.compile(path, "litert:cpu", threads=1),
+            "ours": nnconv.compile(folder / "ours.onnx", threads=1),
+        }
+        command = tf2onnx_command(path, folder / "other.onnx")
+        if command and cost_of(command):
+            runs["other"] = nnconv.compile(folder / "other.onnx", threads=1)
+        arrays = list(random_inputs(runs["litert"].inputs, seed=0, below=below).values())
+        fed = {
+            name: (run, dict(zip((i.name for i in run.inputs), arrays, strict=True)))
+            for name, run in runs.items()
+        }
+        found = medians(fed, seconds)
+    except NnconvError as error:
+        print(f"{path.name}: left out: {error}", file=sys.stderr)
+        return None
+    return Row(path.name, kind, found[0], found[1], found[2] if len(found) > 2 else None)
+
+
+def main() -> int:
+    """Measure and print; returns the exit code: 1 where a class's mean is above its limit."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("places", nargs="+", metavar="FOLDER_OR_MODEL")
+    parser.add_argument("--seconds", type=float, default=2.0, help="spent on each model")
+    parser.add_argument("--least-ops", type=int, default=8, help="smaller models are left out")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = [
+            measure(path, Path(folder), seconds=options.seconds, least_ops=options.least_ops)
+            for path in models(options.places)
+        ]
+    rows = sorted((row for row in found if row), key=lambda row: (row.kind, -row.ratio))
+    cells = [
+        (
+            row.name[:50],
+            row.kind,
+            f"{row.litert:.3f}",
+            f"{row.ours:.3f}",
+            f"{row.ratio:.2f}",
+            "" if row.other is None else f"{row.other / row.litert:.2f}",
+        )
+        for row in rows
+    ]
+    print_rows(("model", "class", "LiteRT ms", "ours ms", "ratio", "tf2onnx ratio"), cells)
+    return max((_class_mean(kind, rows) for kind in sorted({row.kind for row in rows})), default=0)
+
+
+def _class_mean(kind: str, rows: list[Row]) -> int:
+    ratios = [row.ratio for row in rows if row.kind == kind]
+    others = [row.other / row.litert for row in rows if row.kind == kind and row.other]
+    mean = _geometric(ratios)
+    limit = MOST.get(kind)
+    print(
+        f"{kind}: {len(ratios)} models, geometric mean {mean:.2f}, worst {max(ratios):.2f}"
+        + (f", allowed {limit}" if limit else "")
+        + (f"; tf2onnx {_geometric(others):.2f} over {len(others)}" if others else "")
+    )
+    return int(limit is not None and mean > limit)
+
+
+def _geometric(ratios: list[float]) -> float:
+    return math.exp(statistics.fmean(map(math.log, ratios)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

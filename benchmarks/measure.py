@@ -1,0 +1,76 @@
+"""What the benchmarks share: processes with their cost, models by name, tables."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Cost(NamedTuple):
+    """What a process took: seconds by the clock, seconds of the CPU, MB of memory at its peak."""
+
+    wall: float
+    cpu: float
+    peak: float
+
+
+def cost_of(command: Sequence[str]) -> Cost | None:
+    """Run a command and give its cost; None if it fails."""
+    # A user's shell lets Python keep compiled files; some test machines don't.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    unit = 1e6 if sys.platform == "darwin" else 1e3  # ru_maxrss is in bytes there, else in KiB
+    cost = Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / unit)
+    return cost if process.returncode == 0 else None
+
+
+def cheapest(command: Sequence[str], rounds: int) -> Cost | None:
+    """The least of each cost over some runs: other work on the machine only ever adds."""
+    costs = [cost_of(command) for _ in range(rounds)]
+    good = [cost for cost in costs if cost is not None]
+    if len(good) < rounds:
+        return None
+    return Cost(*(min(values) for values in zip(*good, strict=True)))
+
+
+def models(places: Iterable[str]) -> list[Path]:
+    """The .tflite files named, and those in folders named, in order of name."""
+    found: set[Path] = set()
+    for place in map(Path, places):
+        found.update(place.rglob("*.tflite") if place.is_dir() else [place])
+    return sorted(found, key=lambda path: (path.name, path))
+
+
+def nnconv_command(*arguments: str) -> list[str]:
+    """The command line that runs nnconv."""
+    return [sys.executable, "-P", "-m", "nnconv", *arguments]
+
+
+def tf2onnx_command(source: Path, target: Path) -> list[str] | None:
+    """The command line of tf2onnx for a conversion; None where it isn't installed."""
+    if find_spec("tf2onnx") is None:
+        return None
+    files = ["--tflite", str(source), "--output", str(target)]
+    return [sys.executable, "-m", "tf2onnx.convert", *files, "--opset", "18"]
+
+
+def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; all columns but the first are numbers."""
+    lines = [tuple(header), *map(tuple, rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    for line in lines:
+        first, *rest = line
+        cells = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
+        print(f"{first:{widths[0]}}  {'  '.join(cells)}".rstrip())
