@@ -1,10 +1,11 @@
-"""Moves a graph to the layout that its target wants, with the fewest transposes.
+"""Moves a graph to the layout that its target wants, with few transposes.
 
 Regions of moved values start at the spatial ops that fix the other layout. They grow forward and
 backward through ops that don't care or only need an axis remapped (``Op.permute``), and constants
 follow for free. A Transpose stands only where a region meets something that fixes the old order.
 
-Two walks, both linear: backward, to see which values are wanted moved; forward, to rewrite.
+Three walks, all linear: two backward, to see which values are wanted moved and which lead to such
+ones; one forward, to rewrite.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class LayoutPass:
         """Move one graph."""
         if not any(self.is_seed(node) for node in graph.nodes):
             return False
-        walk = _Walk(graph, self.target, self._wanted(graph))
+        walk = _Walk(graph, self.target, self._wanted(graph), self._leading(graph))
         edge = self.edge if self.edge is not None and self.edge.graph is graph else None
         if edge is not None:
             self._move_inputs(graph, len(edge.inputs), walk)
@@ -91,6 +92,26 @@ class LayoutPass:
             if perm is not None:
                 wanted[entry] = perm
         return wanted
+
+    def _leading(self, graph: Graph) -> set[Value]:
+        """Values from which ops that follow lead to one that wants them moved or ends all moving.
+
+        Behind a reduction or a transpose of the source nothing may be left to turn back.
+        """
+        leading: set[Value] = set()
+        for node in graph.nodes_reversed:
+            first = node.inputs[0] if node.inputs else None
+            if first is None or first.shape is None or len(first.shape) < 3:
+                continue
+            permuted = node.op.permute(to_layout(self.target, len(first.shape)), node.input_types)
+            if permuted is not None and (
+                self.is_seed(node)
+                or None in permuted.results
+                or any(value in leading for value in node.outputs)
+            ):
+                moving = zip(node.inputs, permuted.operands, strict=True)
+                leading.update(v for v, perm in moving if v is not None and perm is not None)
+        return leading
 
     def is_seed(self, node: Node) -> bool:
         """Whether a node fixes the other layout."""
@@ -133,17 +154,22 @@ class _Walk:
 
     Attributes:
         wanted: values that all their readers want moved.
+        leading: values worth keeping moved, since something behind them wants them so.
         moved: for a value of the old graph, a transpose and the value that went through it.
         native: for a value that is gone, the one that has its old order.
     """
 
-    def __init__(self, graph: Graph, target: Layout, wanted: dict[Value, Perm]) -> None:
+    def __init__(
+        self, graph: Graph, target: Layout, wanted: dict[Value, Perm], leading: set[Value]
+    ) -> None:
         self.graph = graph
         self.target = target
         self.wanted = wanted
+        self.leading = leading
         self.moved: dict[Value, tuple[Perm, Value]] = {}
         self.native: dict[Value, Value] = {}
         self._gone: set[Value] = set()
+        self._due: dict[Value, bool] = {}
         self._dead: list[Node] = []
         self._outputs = graph.output_set()
 
@@ -205,21 +231,42 @@ class _Walk:
         if not perms:
             return wish
         best = max(perms, key=perms.count)
-        if wish is None and _prefers_last(node) and self._is_due(node, best):
+        permuted = node.op.permute(best, node.input_types)
+        if wish == best or permuted is None:
+            return best
+        due, leading = self._readers(node, permuted)
+        if wish is None and due and _prefers_last(node):
             return None
-        others = sum(
-            v.data is None and v.type.rank == len(best) and v not in self.moved
-            for v in node.inputs
-            if v is not None
+        operands = [v for v in node.inputs if v is not None and v.data is None]
+        gone = {v for v in operands if v in self._gone and v not in self.native}
+        back = sum(
+            not self._is_due(v, self.moved[v][0]) and not _keeps_order(v.type, self.moved[v][0])
+            for v in gone
         )
-        return best if wish == best or perms.count(best) >= others else None
+        there = sum(
+            not _keeps_order(v.type, best)
+            for v, perm in zip(node.inputs, permuted.operands, strict=True)
+            if v is not None and v.data is None and perm is not None and v not in self.moved
+        )
+        return best if there + due <= back + leading else None
 
-    def _is_due(self, node: Node, perm: Perm) -> bool:
-        """Whether a node's result will be wanted in the old order even if it is moved."""
-        (result,) = node.outputs
-        return result in self._outputs or any(
-            use.node.op.permute(perm, use.node.input_types) is None for use in result.uses
-        )
+    def _is_due(self, value: Value, perm: Perm) -> bool:
+        """Whether a value moved by ``perm`` is read in its old order, or goes out."""
+        due = self._due.get(value)
+        if due is None:
+            due = self._due[value] = value in self._outputs or any(
+                use.node.op.permute(perm, use.node.input_types) is None for use in value.uses
+            )
+        return due
+
+    def _readers(self, node: Node, permuted: Permuted) -> tuple[int, bool]:
+        """How many moved results have to be turned back somewhere, and whether some lead on."""
+        due, leading = 0, False
+        for value, perm in zip(node.outputs, permuted.results, strict=True):
+            leads = perm is None or value in self.leading
+            leading = leading or leads
+            due += perm is not None and (not leads or self._is_due(value, perm))
+        return due, leading
 
     def _rewrite(self, node: Node, permuted: Permuted, builder: Builder) -> None:
         inputs = [
@@ -333,10 +380,14 @@ def _is_identity(perm: Perm | None) -> bool:
 
 
 def _keeps_order(kind: TensorType, perm: Perm) -> bool:
-    """Whether a transpose only moves extents of 1: the elements keep their order."""
-    if kind.shape is None:
+    """Whether a transpose only moves extents of 1: the elements keep their order.
+
+    A shape of lower rank is taken with leading extents of 1.
+    """
+    if kind.shape is None or len(kind.shape) > len(perm):
         return False
-    real = [p for p in perm if kind.shape[p] != 1]
+    shape = (*[1] * (len(perm) - len(kind.shape)), *kind.shape)
+    real = [p for p in perm if shape[p] != 1]
     return real == sorted(real)
 
 
