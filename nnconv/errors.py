@@ -118,6 +118,9 @@ class BackendError(NnconvError):
 
 
 class GraphError(NnconvError):
-    """The IR verifier found a broken invariant: a bug in nnconv, or in code that built the graph."""
+    """The IR verifier found a broken invariant.
+
+    A bug in nnconv, or in code that built the graph.
+    """
 
     exit_code = ExitCode.BAD_INPUT

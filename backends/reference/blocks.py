@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from nnconv.backends.reference.conv import channels_last, in_layout
-from nnconv.backends.reference.executor import Array, Kernel, code_of, takes_kind
+from nnconv.backends.reference.executor import Array, Kernel, flat, code_of, takes_kind
 
 from nnconv.ir.op import Layout, Op
 from nnconv.ir.types import TensorType
@@ -41,7 +41,7 @@ def _pairs(
 
 
 def _blocks(given: tuple[int, ...] | None, operand: Array | None) -> list[int]:
-    return [int(b) for b in (given if given is not None else np.ravel(operand))]
+    return list(given) if given is not None else flat(operand)
 
 
 def _layout(op: SpaceToBatch | BatchToSpace) -> Layout:

@@ -71,7 +71,7 @@ def convolve(
     total: Array | None = None
     for place, view in window_views(data, window, op.stride, op.dilation):
         parts = view.reshape(*view.shape[:-1], op.groups, depth)
-        taps = grouped[(slice(None), slice(None), *place)]
+        taps = np.moveaxis(grouped, (0, 1), (-3, -2))[place]
         # [..., groups, 1, depth] x [groups, depth, filters] -> [..., groups, 1, filters]
         term = np.matmul(parts[..., None, :], taps.transpose(0, 2, 1))[..., 0, :]
         total = term if total is None else total + term
@@ -109,7 +109,7 @@ def convolve_transposed(
             )
             for i, p in enumerate(place)
         )
-        taps = weights[(slice(None), *place)]  # [filters per group, channels]
+        taps = np.moveaxis(weights, 0, -2)[place]  # [filters per group, channels]
         for group in range(op.groups):
             ins = slice(group * depth, (group + 1) * depth)
             outs = slice(group * per_group, (group + 1) * per_group)

@@ -89,7 +89,7 @@ def post_process(
         out_boxes[0, place], out_classes[0, place] = boxes[box], kind
         out_scores[0, place] = table[box, kind]
     count = len(found) if op.regular else len({box for _, box, _ in found})
-    return [out_boxes, out_classes, out_scores, np.float32([count])]
+    return [out_boxes, out_classes, out_scores, np.full(1, count, np.float32)]
 
 
 Found = list[tuple[int, int, int]]

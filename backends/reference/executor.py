@@ -6,8 +6,8 @@ A kernel gets the op, its operands as arrays (None where absent) and gives a lis
 
     KERNELS = {Softmax: softmax}
 
-Kernels stand in the file of their op's stem, and know nothing of quantization: by the op's quant rule the
-executor hands them real values (float64, dequantized) or the codes themselves.
+Kernels stand in the file of their op's stem, and know nothing of quantization: by the op's quant
+rule the executor hands them real values (float64, dequantized) or the codes themselves.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ def _family(stem: str) -> dict[type[Op], Kernel]:
     return import_module(name).KERNELS if find_spec(name) else {}
 
 
-@cache
 def kernel_of(op: type[Op]) -> Kernel | None:
     """The kernel of an op: it stands in the file of the op's own stem."""
     return _family(op.__module__.rpartition(".")[2]).get(op)
@@ -63,13 +62,12 @@ def run_graph(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     remaining = _use_counts(graph)
     for node in graph.nodes:
         arrays = [None if v is None else _read(v, memory) for v in node.inputs]
-        for value, array in zip(node.outputs, run_node(node, arrays), strict=True):
-            memory[value] = array
-        for value in node.inputs:
-            if value is not None and value.data is None:
-                remaining[value] -= 1
-                if not remaining[value]:
-                    memory.pop(value, None)
+        memory.update(zip(node.outputs, run_node(node, arrays), strict=True))
+        for read in node.inputs:
+            if read is not None and read.data is None:
+                remaining[read] -= 1
+                if not remaining[read]:
+                    memory.pop(read, None)
     return [_read(v, memory) for v in graph.outputs]
 
 
@@ -86,6 +84,17 @@ def _use_counts(graph: Graph) -> dict[Value, int]:
     for value in graph.outputs:
         counts[value] = counts.get(value, 0) + 1
     return counts
+
+
+def flat(indices: Array | None) -> list[int]:
+    """The elements of a run-time index operand.
+
+    Raises:
+        ValueError: when it is absent.
+    """
+    if indices is None:
+        raise ValueError("an index operand is missing")
+    return [int(i) for i in indices.reshape(-1)]
 
 
 def run_node(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
@@ -156,9 +165,10 @@ def _real(array: Array, kind: TensorType) -> Array:
 
 def _clamped(codes: Array, kind: TensorType, activation: Activation) -> Array:
     """Codes behind an activation, whose bounds are real values."""
-    assert kind.quant is not None and activation.bounds is not None
+    assert kind.quant is not None
+    assert activation.bounds is not None
     low, high = quantize(np.asarray(activation.bounds), kind.quant, kind.dtype)
-    return np.clip(codes, low, high)
+    return np.asarray(np.clip(codes, low, high))
 
 
 def _result(array: Array, kind: TensorType, *, real: bool) -> Array:

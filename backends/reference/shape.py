@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from nnconv.backends.reference.elementwise import activate
-from nnconv.backends.reference.executor import Array, Kernel
+from nnconv.backends.reference.executor import Array, Kernel, flat
 
 from nnconv.ir.op import Op
 from nnconv.ops import shape as s
@@ -12,7 +12,7 @@ from nnconv.ops import shape as s
 
 def reshape(op: s.Reshape, x: Array, shape: Array | None = None) -> list[Array]:
     """Reshape."""
-    dims = [int(d) for d in (op.shape if op.shape is not None else np.ravel(shape))]
+    dims = list(op.shape if op.shape is not None else flat(shape))
     if not x.size and -1 in dims and not np.prod([d for d in dims if d >= 0]):
         dims = [max(d, 0) for d in dims]
     return [x.reshape(dims)]
@@ -20,7 +20,7 @@ def reshape(op: s.Reshape, x: Array, shape: Array | None = None) -> list[Array]:
 
 def transpose(op: s.Transpose, x: Array, perm: Array | None = None) -> list[Array]:
     """Transpose."""
-    return [x.transpose(op.perm if op.perm is not None else np.ravel(perm).tolist())]
+    return [x.transpose(op.perm if op.perm is not None else flat(perm))]
 
 
 def split(op: s.Split, x: Array) -> list[Array]:
@@ -32,18 +32,18 @@ def split(op: s.Split, x: Array) -> list[Array]:
 
 def fill(op: s.Fill, value: Array, shape: Array | None = None) -> list[Array]:
     """Fill."""
-    dims = op.shape if op.shape is not None else tuple(int(d) for d in np.ravel(shape))
+    dims = op.shape if op.shape is not None else flat(shape)
     return [np.full(dims, value.reshape(-1)[0], value.dtype)]
 
 
 def tile(op: s.Tile, x: Array, repeats: Array | None = None) -> list[Array]:
     """Tile."""
-    return [np.tile(x, op.repeats if op.repeats is not None else np.ravel(repeats).tolist())]
+    return [np.tile(x, op.repeats if op.repeats is not None else flat(repeats))]
 
 
 def broadcast_to(op: s.BroadcastTo, x: Array, shape: Array | None = None) -> list[Array]:
     """BroadcastTo."""
-    dims = op.shape if op.shape is not None else tuple(int(d) for d in np.ravel(shape))
+    dims = op.shape if op.shape is not None else flat(shape)
     return [np.broadcast_to(x, dims)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 import numpy as np
 
@@ -60,12 +61,13 @@ class DType(enum.Enum):
         return _BITS[self]
 
     @property
-    def numpy(self) -> np.dtype:  # type: ignore[type-arg]
+    def numpy(self) -> np.dtype[Any]:
         """The numpy dtype that stores it."""
         if self is DType.BFLOAT16:
             import ml_dtypes  # loaded only where a bfloat16 model needs it
 
-            return np.dtype(ml_dtypes.bfloat16)
+            bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return bfloat16
         return _NUMPY[self]
 
     @property
@@ -79,7 +81,8 @@ class DType(enum.Enum):
     @classmethod
     def of(cls, array_or_dtype: object) -> DType:
         """The type of a numpy array or dtype; raises KeyError when there is none."""
-        dtype = np.dtype(getattr(array_or_dtype, "dtype", array_or_dtype))  # type: ignore[call-overload]
+        source: Any = getattr(array_or_dtype, "dtype", array_or_dtype)
+        dtype: np.dtype[Any] = np.dtype(source)
         return cls.STRING if dtype.kind in "OUS" else cls(dtype.name)
 
 

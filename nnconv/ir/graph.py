@@ -23,7 +23,7 @@ class Origin(NamedTuple):
 
     format: str = ""
     op: str = ""
-    index: int = -1
+    index: int = -1  # type: ignore[assignment] # nobody wants tuple.index of it
     scope: str = ""
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class Use(NamedTuple):
     """One reading of a value: input number ``index`` of ``node``."""
 
     node: Node
-    index: int
+    index: int  # type: ignore[assignment] # nobody wants tuple.index of it
 
 
 class Value:
@@ -118,8 +118,8 @@ class Node:
     Attributes:
         op: what it does.
         outputs: its results, in order.
-        bodies: the graphs of a control-flow op, in its docstring's order. They are closed: what a body
-            reads comes in through its own inputs.
+        bodies: the graphs of a control-flow op, in its docstring's order. They are closed: what a
+            body reads comes in through its own inputs.
         origin: where it came from.
         graph: the graph that holds it, else None.
     """
@@ -260,7 +260,8 @@ class Graph:
         """Take a node out; it stops reading its inputs.
 
         With ``safe``, its outputs must be unread and not be graph outputs (the caller checks the
-        latter in one place: ``output_set``); else the caller is about to give the readers other values.
+        latter in one place: ``output_set``); else the caller is about to give the readers other
+        values.
         """
         assert node.graph is self, "the node is in another graph"
         if safe:
@@ -321,7 +322,8 @@ class Signature:
 
     Attributes:
         key: its name, such as ``serving_default``; empty where the source has none.
-        graph: what it runs. Its inputs and outputs are first those of the signature, then the states'.
+        graph: what it runs. Its inputs and outputs are first those of the signature, then the
+            states'.
         input_names: what the signature calls each input (states left out).
         output_names: what the signature calls each output (states left out).
         states: the variables, at most one entry each; their values close ``graph.inputs`` and
@@ -375,7 +377,10 @@ class Model:
 
     @property
     def inputs(self) -> Sequence[Value]:
-        """The first entry point's inputs, states left out: values with .name .dtype .shape .quant."""
+        """The first entry point's inputs, states left out.
+
+        Values with .name .dtype .shape .quant.
+        """
         return self.main.inputs
 
     @property

@@ -1,8 +1,8 @@
 """The base of all ops: frozen, typed, self-describing.
 
-An op class says everything about itself: its attributes (fields), its operands with the element types that
-each takes, how quantization acts on it, how it behaves when its data is transposed, and ``infer``.
-The ops themselves live in ``nnconv.ops``, one file a family.
+An op class says everything about itself: its attributes (fields), its operands with the element
+types that each takes, how quantization acts on it, how it behaves when its data is transposed, and
+``infer``. The ops themselves live in ``nnconv.ops``, one file a family.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, dataclass_transform
 
 from nnconv.ir.dtype import ANY, DType
 from nnconv.ir.types import Shape, TensorType
@@ -25,7 +24,10 @@ Perm: TypeAlias = tuple[int, ...]
 
 
 class Layout(enum.Enum):
-    """Where a spatial op has its channels. The names are those of 2-D; any spatial rank is meant."""
+    """Where a spatial op has its channels.
+
+    The names are those of 2-D; any spatial rank is meant.
+    """
 
     NHWC = "NHWC"
     NCHW = "NCHW"
@@ -122,7 +124,8 @@ class Permuted:
         op: the op to use.
         operands: for each input, the transpose that it must have had, or None to leave it as it is.
             An input of lower rank than its transpose is first given leading extents of 1.
-        results: for each result, the transpose that it comes out with, or None when it is unchanged.
+        results: for each result, the transpose that it comes out with, or None when it is
+            unchanged.
     """
 
     op: Op
@@ -138,8 +141,9 @@ class Op:
     quant_rule: ClassVar[QuantRule] = QuantRule.REAL
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
-        """Result types from the operand types: dtypes and shapes; quantization only where it must
-        equal an operand's.
+        """Result types from the operand types.
+
+        Dtypes and shapes; quantization only where it must equal an operand's.
 
         Raises:
             ValueError: when the operands don't fit the op; the text says what was seen and allowed.
@@ -155,9 +159,9 @@ class Op:
         return self.infer(types)
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
-        """The op for data transposed by ``perm`` (of its main operand's rank), or None if it can't follow.
+        """The op for data transposed by ``perm``, or None if it can't follow.
 
-        ``types`` are the operand types before the transpose.
+        ``perm`` has the main operand's rank; ``types`` are the operand types before the transpose.
         """
         if self.layout_kind is not LayoutKind.TRANSPARENT:
             return None
@@ -201,13 +205,19 @@ class Op:
     @classmethod
     def field_names(cls) -> tuple[str, ...]:
         """Names of the attributes, in order of declaration."""
-        return _field_names(cls)
+        found = _FIELD_NAMES.get(cls)
+        if found is None:
+            known: Any = cls  # a dataclass only if it or a base of it has attributes
+            plain = not dataclasses.is_dataclass(known)
+            found = () if plain else tuple(f.name for f in dataclasses.fields(known))
+            _FIELD_NAMES[cls] = found
+        return found
 
     def attributes(self) -> dict[str, Any]:
         """Attribute values by name."""
         return {name: getattr(self, name) for name in self.field_names()}
 
-    def replace(self, **changes: Any) -> Any:
+    def replace(self, **changes: Any) -> Self:
         """The same op with some attributes changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
@@ -231,9 +241,8 @@ _SINGLE = frozenset({"axis", "depth", "k", "length", "num_segments"})
 """Index operands whose attribute is one number."""
 
 
-@cache
-def _field_names(cls: type[Op]) -> tuple[str, ...]:
-    return tuple(f.name for f in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else ()
+_FIELD_NAMES: dict[type[Op], tuple[str, ...]] = {}
+"""What ``field_names`` has found already."""
 
 
 OpType = TypeVar("OpType", bound=Op)

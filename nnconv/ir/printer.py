@@ -12,7 +12,10 @@ def print_model(model: Model) -> str:
 
 
 def print_graph(graph: Graph, *, key: str = "") -> str:
-    """A graph as text: inputs, one line a node with types, outputs. Large constants show no data."""
+    """A graph as text: inputs, one line a node with types, outputs.
+
+    Large constants show no data.
+    """
     values = [*graph.inputs, *graph.constants(), *(v for n in graph.nodes for v in n.outputs)]
     labels = dict(zip(values, unique_names(v.name for v in values), strict=True))
     head = f"graph {graph.name}" + (f" (signature {key})" if key else "")

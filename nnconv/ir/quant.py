@@ -127,7 +127,7 @@ def dequantize(
 
 def round_half_away(values: np.ndarray) -> np.ndarray:
     """Nearest integers, ties away from zero: TFLite's and NNAPI's rule for quantization."""
-    return np.trunc(values + np.copysign(0.5, values))
+    return np.asarray(np.trunc(values + np.copysign(0.5, values)))
 
 
 def quantize(values: np.ndarray, quant: Quant, dtype: DType) -> np.ndarray:
@@ -135,4 +135,5 @@ def quantize(values: np.ndarray, quant: Quant, dtype: DType) -> np.ndarray:
     scale, zero_point = quant.broadcast(values.shape)
     low, high = dtype.int_range
     codes = round_half_away(values.astype(np.float64) / scale) + zero_point
-    return np.clip(np.nan_to_num(codes, nan=low), low, high).astype(dtype.numpy)
+    bounded = np.clip(np.nan_to_num(codes, nan=low), low, high)
+    return np.asarray(bounded).astype(dtype.numpy)

@@ -1,4 +1,7 @@
-"""Small graph edits that several translators and passes need: transposes and reshapes that constants absorb."""
+"""Small graph edits that several translators and passes need.
+
+Transposes and reshapes that constants absorb.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ from nnconv.ops.shape import Reshape, Transpose
 def transposed(builder: Builder, value: Value, perm: Sequence[int]) -> Value:
     """``value`` with new dimension i being old dimension perm[i].
 
-    A constant gives a view of itself, and a Cast or Dequantize of a constant one of its constant's view, so
-    that weights keep their small type in the file. Else a Transpose is added.
+    A constant gives a view of itself, and a Cast or Dequantize of a constant one of its constant's
+    view, so that weights keep their small type in the file. Else a Transpose is added.
     """
     if tuple(perm) == tuple(range(len(perm))):
         return value

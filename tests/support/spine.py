@@ -1,5 +1,7 @@
-"""The spine of the op tests: one case runs through LiteRT, the importer, the reference backend, the ONNX
-exporter, the full ONNX checker and onnxruntime.
+"""The spine of the op tests.
+
+One case runs through LiteRT, the importer, the reference backend, the ONNX exporter, the full ONNX
+checker and onnxruntime.
 
 A case is a function that builds a one-op (or few-op) model:
 
@@ -42,10 +44,10 @@ class Case:
     Attributes:
         id: what the test is called.
         build: makes the model.
-        inputs: arrays for the inputs; random ones of each input's type when None. An entry of None in
-            the tuple stands for a random one too.
-        resolver: the LiteRT kernels that are the oracle: "ref", "opt" or "xnn". None: LiteRT isn't asked, the
-            reference backend is the oracle for onnxruntime (say why in the case).
+        inputs: arrays for the inputs; random ones of each input's type when None. An entry of None
+            in the tuple stands for a random one too.
+        resolver: the LiteRT kernels that are the oracle: "ref", "opt" or "xnn". None: LiteRT isn't
+            asked, the reference backend is the oracle for onnxruntime (say why in the case).
         expected: outputs known from elsewhere (numpy), instead of LiteRT's.
         tolerance: of float results, relative to the largest expected value.
         steps: of quantized results.
@@ -82,7 +84,10 @@ def model_bytes(case: Case) -> bytes:
 
 
 def random_array(value: Value, rng: np.random.Generator) -> np.ndarray:
-    """A random tensor of a value's type: all codes for quantized and narrow types, small wide integers."""
+    """A random tensor of a value's type.
+
+    All codes for quantized and narrow types, small wide integers.
+    """
     shape = tuple(d if isinstance(d, int) else 2 for d in value.shape or ())
     dtype = value.dtype
     if dtype is DType.BOOL:
@@ -197,7 +202,10 @@ def onnx_ops(path: Path) -> dict[str, int]:
 
 
 def optimized_ops(path: Path, folder: Path) -> dict[str, int]:
-    """How many nodes of each type are left in onnxruntime's optimized graph: to see what it fuses."""
+    """How many nodes of each type are left in onnxruntime's optimized graph.
+
+    To see what it fuses.
+    """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3

@@ -1,7 +1,7 @@
 """From the IR to ONNX nodes: the context that the op exporters work in.
 
-An exporter (``nnconv.formats.onnx.ops.<family>``) gets the node and one ``Target``; it reads operands in the
-view that it needs and gives each result in the view that it has:
+An exporter (``nnconv.formats.onnx.ops.<family>``) gets the node and one ``Target``; it reads
+operands in the view that it needs and gives each result in the view that it has:
 
     def export_max_pool(node: Node, t: Target) -> None:
         x, y = node.inputs[0], node.outputs[0]
@@ -11,11 +11,14 @@ view that it needs and gives each result in the view that it has:
 
 Views of a value:
 
-- ``real``: its real values, a float tensor. For a quantized value this is a DequantizeLinear of its codes.
+- ``real``: its real values, a float tensor. For a quantized value this is a DequantizeLinear of its
+  codes.
 - ``codes``: its integers as the file holds them inside: uint8 where int8 activations are re-signed
-  (``Target.inner_type``), else the stored ones. For values that aren't quantized: the tensor itself.
+  (``Target.inner_type``), else the stored ones. For values that aren't quantized: the tensor
+  itself.
 - ``stored``: the numbers in the value's own dtype.
-- ``pairs``: complex numbers, which no runtime's kernels take, as floats with a last dimension (real, imaginary).
+- ``pairs``: complex numbers, which no runtime's kernels take, as floats with a last dimension
+  (real, imaginary).
 
 Giving a quantized value by ``set_real`` adds the QuantizeLinear.
 """
@@ -59,7 +62,7 @@ _RESIGN = 128
 _NO_COMPLEX = "ONNX runtimes take complex numbers neither here nor at a graph's edge"
 
 
-class NotExportable(Exception):
+class NotExportable(Exception):  # noqa: N818 - a refusal that the writer collects, not an error
     """Raised by an exporter for a node that ONNX can't hold; the writer collects them all."""
 
     def __init__(self, *items: UnsupportedItem) -> None:
@@ -136,7 +139,10 @@ class Target:
     # ---------------------------------------------------------------- nodes and constants
 
     def node(self, op_type: str, inputs: Sequence[str], **attributes: Any) -> str:
-        """Add an ONNX node of one result; returns the result's name. Attributes of None are left out."""
+        """Add an ONNX node of one result; returns the result's name.
+
+        Attributes of None are left out.
+        """
         return self.nodes_of(op_type, inputs, 1, **attributes)[0]
 
     def nodes_of(
@@ -251,7 +257,7 @@ class Target:
         return found
 
     def _wide_real(self, value: Value) -> str:
-        """The real values of int64 codes (the bias of 16-bit activations), which ONNX can't dequantize."""
+        """The real values of int64 codes, such as the bias of 16-bit activations."""
         found = self._real.get(value)
         if found is None:
             if value.data is None or value.quant is None:
@@ -334,7 +340,10 @@ class Target:
         return self.cast(low, DType.UINT8)
 
     def dequantize(self, name: str, quant: Quant, dtype: DType) -> str:
-        """A DequantizeLinear node; before opset 21, which brought the 16-bit ones, their arithmetic."""
+        """A DequantizeLinear node.
+
+        Before opset 21, which brought the 16-bit ones, their arithmetic.
+        """
         if self._lacks_16_bits(dtype) and quant.axis is None:
             moved = self.cast(name, DType.FLOAT32)
             if quant.zero_point[0]:
@@ -347,7 +356,10 @@ class Target:
         return self.node("DequantizeLinear", [name, scale, zero_point], axis=axis, block_size=block)
 
     def quantize(self, name: str, quant: Quant, dtype: DType) -> str:
-        """A QuantizeLinear node; for types that it doesn't make (int32; int16 before opset 21) its arithmetic."""
+        """A QuantizeLinear node.
+
+        For types that it doesn't make (int32; int16 before opset 21) its arithmetic.
+        """
         if dtype in (DType.INT32, DType.INT64) or self._lacks_16_bits(dtype):
             return self._quantize_wide(name, quant, dtype)
         self._check_quantizable(dtype, quant)
@@ -404,10 +416,13 @@ class Target:
             self._codes[value] = name
 
     def set_real(self, value: Value, name: str, activation: Activation = Activation.NONE) -> None:
-        """Give a result by its real values, before its activation; quantized ones get a QuantizeLinear.
+        """Give a result by its real values, before its activation.
 
-        On codes the activation is a Clip behind the QuantizeLinear, and nothing where the range implies it:
-        any other op between a convolution and its QuantizeLinear would cost the integer kernel.
+        Quantized ones get a QuantizeLinear.
+
+        On codes the activation is a Clip behind the QuantizeLinear, and nothing where the range
+        implies it: any other op between a convolution and its QuantizeLinear would cost the integer
+        kernel.
         """
         if not self.is_quantized(value):
             self._codes[value] = self.activate(name, activation, value)
@@ -484,7 +499,10 @@ class Target:
         return ()
 
     def run(self, graph: Graph) -> list[UnsupportedItem]:
-        """Export every node of a graph whose inputs have been given; returns what couldn't be exported."""
+        """Export every node of a graph whose inputs have been given.
+
+        Returns what couldn't be exported.
+        """
         refused = [
             item for value in (*graph.inputs, *graph.outputs) for item in self._edge_refusals(value)
         ]

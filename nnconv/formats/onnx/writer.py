@@ -13,8 +13,11 @@ from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.ir.graph import Graph, Model, Signature, Value
 
 DEFAULT_OPSET = 21
-"""The opset of onnxruntime 1.18 (May 2024), TensorRT 10 and OpenVINO 2024: the first with int16 and int4
-quantization, taken by every runtime that is still maintained. Newer ones change nothing in speed."""
+"""The opset of onnxruntime 1.18 (May 2024), TensorRT 10 and OpenVINO 2024.
+
+The first with int16 and int4 quantization, taken by every runtime that is still maintained. Newer
+ones change nothing in speed.
+"""
 
 LEAST_OPSET, NEWEST_OPSET = 13, 24
 
@@ -68,7 +71,7 @@ def to_wire(
         onnx_graph,
         opset,
         producer_version=__version__,
-        metadata=_metadata(model, signature, inputs, outputs),
+        metadata=_metadata(signature, inputs, outputs),
         doc_string=model.description,
     )
     return result, report
@@ -109,7 +112,10 @@ def _reserve_outputs(signature: Signature, target: Target, report: Written) -> l
 
 
 def bind_outputs(graph: Graph, target: Target, names: Sequence[str]) -> list[wire.ValueInfo]:
-    """Let the graph's outputs be called ``names``: by renaming what makes them, else by an Identity."""
+    """Let the graph's outputs be called ``names``.
+
+    By renaming what makes them, else by an Identity.
+    """
     sources = [target.stored(value) for value in graph.outputs]
     made = {result for node in target.nodes for result in node.outputs}
     renames: dict[str, str] = {}
@@ -135,7 +141,6 @@ def rename(nodes: Sequence[wire.Node], names: Mapping[str, str]) -> None:
 
 
 def _metadata(
-    model: Model,
     signature: Signature,
     inputs: Sequence[wire.ValueInfo],
     outputs: Sequence[wire.ValueInfo],

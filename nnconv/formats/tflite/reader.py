@@ -24,7 +24,8 @@ def read(
 
     Args:
         source: a path, or the bytes of a file.
-        input_shapes: shapes that take the place of the file's, by input name (the tensor's or the signature's).
+        input_shapes: shapes that take the place of the file's, by input name (the tensor's or the
+            signature's).
         name: what errors call the file; the path if it is empty.
 
     Raises:
@@ -96,7 +97,7 @@ def _import_entry(
     shapes: dict[str, Shape] = {}
     for index in subgraph.inputs:
         tensor = subgraph.tensors[index]
-        for label in (tensor.name, by_index.get(index)):
+        for label in (tensor.name, by_index.get(index, tensor.name)):
             if label in input_shapes:
                 shapes[tensor.name] = input_shapes[label]
     scope = SubgraphImport(file, entry.subgraph, shapes=shapes, shared=shared)

@@ -1,1 +1,4 @@
-"""Exporters to ONNX, one file a family (the ops' own stem); each ends with its table ``EXPORTERS``."""
+"""Exporters to ONNX, one file a family (the ops' own stem).
+
+Each ends with its table ``EXPORTERS``.
+"""
