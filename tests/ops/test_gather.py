@@ -180,6 +180,16 @@ def test_embedding_lookup(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
 
 
+def test_complex_table(tmp_path: Path) -> None:
+    def build(b: TfliteBuilder) -> None:
+        table = (np.arange(12) + 1j * np.arange(3, 15)).reshape(4, 3).astype(np.complex64)
+        operands = [b.input("i", "int32", (2,)), b.const(table)]
+        rows = b.op("EMBEDDING_LOOKUP", operands, [("complex64", (2, 3))])
+        b.output(*(b.op(part, [rows], [("float32", (2, 3))]) for part in ("REAL", "IMAG")))
+
+    check(Case("complex", build, (np.array([3, 0], np.int32),)), tmp_path)
+
+
 def test_int4_table_behind_gather(tmp_path: Path) -> None:
     def build(b: TfliteBuilder) -> None:
         table = b.const(np.arange(16).reshape(4, 4) - 8, dtype="int4", quant=(0.5, 3))

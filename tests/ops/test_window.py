@@ -136,6 +136,22 @@ def test_dilate(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
 
 
+def test_dilated_complex_numbers(tmp_path: Path) -> None:
+    def build(b: TfliteBuilder) -> None:
+        length = b.const(np.array([2, 4], np.int32))
+        signal = b.input("x", "float32", (2, 4))
+        turned = b.op("RFFT2D", [signal, length], [("complex64", (2, 3))])
+        operands = [turned, b.const(_factors(2, 3)), b.const(np.array(1 - 2j, np.complex64))]
+        grown = b.op("DILATE", operands, [("complex64", (3, 7))])
+        b.output(*(b.op(part, [grown], [("float32", (3, 7))]) for part in ("REAL", "IMAG")))
+
+    check(Case("complex", build), tmp_path)
+
+
+def _factors(*numbers: int) -> np.ndarray:
+    return np.array(numbers, np.int32)
+
+
 def test_windows_follow_a_transpose() -> None:
     types = [TensorType(DType.FLOAT32, (2, 3, 4)), TensorType(DType.FLOAT32, ())]
     window = ReduceWindow(

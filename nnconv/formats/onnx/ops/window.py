@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnconv.formats.onnx.exact import extreme
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.ops.shape import Extent, combine
 from nnconv.formats.onnx.scatter import FAR, cut, rank_of, shape_of, vector
-from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Node
+from nnconv.ir.dtype import COMPLEXES, DType
+from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops.gather import Reduction
 from nnconv.ops.window import Dilate, ReduceWindow
@@ -56,12 +58,25 @@ def export_reduce_window(node: Node, t: Target) -> None:
 
 
 def export_dilate(node: Node, t: Target) -> None:
-    """Dilate: each dimension split off a new one, which is padded; the last piece is cut off."""
-    op, y = node.op, node.outputs[0]
-    x, value, run_time = (*node.inputs, None)[:3]
-    assert isinstance(op, Dilate)
+    """Dilate: complex numbers by their parts."""
+    y = node.outputs[0]
+    x, value = node.inputs[:2]
     assert x is not None
     assert value is not None
+    if x.dtype not in COMPLEXES:
+        t.set_stored(y, _dilated(node, t, x, t.stored(x), t.stored(value)))
+        return
+    parts = []
+    for index in (np.int64(0), np.int64(1)):
+        names = [t.node("Gather", [t.pairs(v), t.const(index)], axis=-1) for v in (x, value)]
+        parts.append(t.node("Unsqueeze", [_dilated(node, t, x, *names), t.const([-1])]))
+    t.set_pairs(y, t.node("Concat", parts, axis=-1))
+
+
+def _dilated(node: Node, t: Target, x: Value, name: str, fill: str) -> str:
+    """Each dimension split off a new one, which is padded; the last piece is cut off."""
+    op, run_time = node.op, (*node.inputs, None)[2]
+    assert isinstance(op, Dilate)
     rank = rank_of(t, x)
     factors: list[Extent]
     if op.dilations is not None:
@@ -72,14 +87,13 @@ def export_dilate(node: Node, t: Target) -> None:
     sizes = shape_of(t, x)
     added = [combine(t, "Sub", factor, 1) for factor in factors]
     pads = vector(t, [0] * (2 * rank) + [p for extra in added for p in (0, extra)])
-    spread = t.node("Unsqueeze", [t.stored(x), t.const([2 * i + 1 for i in range(rank)])])
-    fill = t.stored(value) if value.shape == () else t.reshape(t.stored(value), [])
-    padded = _padded(t, spread, pads, fill, x.dtype)
+    spread = t.node("Unsqueeze", [name, t.const([2 * i + 1 for i in range(rank)])])
+    padded = _padded(t, spread, pads, t.reshape(fill, []), x.dtype)
     grown = [combine(t, "Mul", n, f) for n, f in zip(sizes, factors, strict=True)]
     whole = t.node("Reshape", [padded, vector(t, grown)], allowzero=_allow_zero(t, grown))
     ends = [combine(t, "Sub", n, extra) for n, extra in zip(grown, added, strict=True)]
     bounds = [t.const([0] * rank), vector(t, ends)]
-    t.set_stored(y, t.node("Slice", [whole, *bounds]))
+    return t.node("Slice", [whole, *bounds])
 
 
 def _allow_zero(t: Target, sizes: list[Extent]) -> int | None:
