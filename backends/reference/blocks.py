@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from nnconv.backends.reference.conv import channels_last, in_layout
-from nnconv.backends.reference.executor import Array, Kernel, flat, code_of, takes_kind
+from nnconv.backends.reference.executor import Array, Kernel, code_of, flat, takes_kind
 
 from nnconv.ir.op import Layout, Op
 from nnconv.ir.types import TensorType

@@ -246,6 +246,10 @@ REVERSE = [
         for d in ("float32", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
     ),
     move("REVERSE_V2", (2, 3, 4), lambda x: x[:, :, ::-1], rest=[ints(-1)], label="last"),
+    *(
+        move("REVERSE_V2", (2, 3, 4), lambda x: x, rest=[ints(*axes)], label="", run_time=True)
+        for axes in ((0,), (-1,), (0, 1))
+    ),
     move("REVERSE_V2", (2, 3, 4), lambda x: x[::-1, ::-1], rest=[ints(0, 1)], label="two"),
     *(
         move(

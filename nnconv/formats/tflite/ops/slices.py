@@ -313,11 +313,40 @@ def _pad(s: Source, mode: PadMode, value: Value | None, real: float) -> None:
 
 
 def import_reverse(s: Source) -> None:
-    """REVERSE_V2."""
-    x = s.operand(0)
-    axes = s.required_ints(1, "the axes")
+    """REVERSE_V2; with axes known at run time a Slice whose strides are."""
+    x, axes = s.operand(0), s.ints(1)
     rank = s.rank(x)
-    s.emit(Reverse(axes=tuple(s.axis(axis, rank) for axis in axes)), [x])
+    if axes is not None:
+        s.emit(Reverse(axes=tuple(s.axis(axis, rank) for axis in axes)), [x])
+        return
+    operand = s.operand(1)
+    count = operand.shape[0] if operand.shape else 1
+    if not isinstance(count, int):
+        raise s.unsupported("the number of axes isn't known")
+    named = vector(s, operand, count)
+    places = np.arange(rank)
+    turned: Value | None = None
+    for i in range(count):
+        axis = s.add(Slice(starts=(i,), ends=(i + 1,), strides=(1,)), [named])
+        for offset in (0, rank):  # from the front, from the end
+            here = s.add(e.Equal(), [index_const(s, (places - offset).tolist(), named), axis])
+            turned = here if turned is None else s.add(e.LogicalOr(), [turned, here])
+    if turned is None:
+        s.emit(Reverse(axes=()), [x])
+        return
+    starts, ends, strides = (
+        s.add(
+            e.Select(),
+            [
+                turned,
+                index_const(s, [backward] * rank, named),
+                index_const(s, [forward] * rank, named),
+            ],
+        )
+        for backward, forward in ((_FAR, 0), (-_FAR, _FAR), (-1, 1))
+    )
+    op = Slice(starts=None, ends=None, strides=None)
+    s.emit(op, [x, starts, ends, strides], shape=x.shape)
 
 
 def import_reverse_sequence(s: Source) -> None:
