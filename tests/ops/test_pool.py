@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import nnconv
+from nnconv.formats.onnx.mean import regions
 from nnconv.formats.tflite.reader import read
+from nnconv.ops.spatial import Padding
 from support.spine import Case, check, model_bytes, onnx_ops, optimized_ops
 from support.tflite_builder import TfliteBuilder
 
@@ -156,3 +158,27 @@ def test_maximum_between_convolutions_stays_integer(tmp_path: Path) -> None:
 def test_lone_maximum_goes_through_floats(tmp_path: Path) -> None:
     written, _ = _kernels(pool_case("MAX_POOL_2D", "uint8", Form()), tmp_path)
     assert written["Cast"] == 2
+
+
+@pytest.mark.parametrize(
+    ("extent", "window", "stride", "covers"),
+    [
+        (5, 3, 1, [(0, 2, 2), (0, 5, 3), (3, 5, 2)]),
+        (6, 3, 2, [(0, 5, 3), (4, 6, 2)]),
+        (4, 2, 2, [(0, 4, 2)]),
+        (7, 5, 1, [(0, 3, 3), (0, 4, 4), (0, 7, 5), (3, 7, 4), (4, 7, 3)]),
+    ],
+)
+def test_regions_of_equal_windows(
+    extent: int, window: int, stride: int, covers: list[tuple[int, int, int]]
+) -> None:
+    padding = Padding.same_for((extent,), (window,), (stride,), (1,))
+    found = regions(extent, window, stride, padding.before[0], padding.after[0])
+    assert [(r.begin, r.end, r.window) for r in found] == covers
+
+
+def test_padded_quantized_mean_is_convolutions(tmp_path: Path) -> None:
+    form = Form(x=(1, 9, 8, 5), window=(3, 3), stride=(1, 1))
+    case = pool_case("AVERAGE_POOL_2D", "uint8", form)
+    check(case, tmp_path)
+    assert _kernels(case, tmp_path)[1] == {"QLinearConv": 9, "Slice": 9, "Concat": 4}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.mean import mean_codes, mean_convolution
 from nnconv.formats.onnx.ops.conv import pads
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Node
+from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.quant import Quant, quantize
+from nnconv.ir.quant import quantize
 from nnconv.ops.conv import Conv2D
 from nnconv.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 
@@ -57,7 +58,7 @@ def _beside_convolution(node: Node) -> bool:
 
 
 def export_average_pool(node: Node, t: Target) -> None:
-    """AveragePool2D: quantized a depthwise convolution, if all windows count alike: a tenth.
+    """AveragePool2D: on codes as depthwise convolutions, a tenth of the time.
 
     A window over all there is becomes GlobalAveragePool.
     """
@@ -65,35 +66,40 @@ def export_average_pool(node: Node, t: Target) -> None:
     assert isinstance(op, AveragePool2D)
     assert x is not None
     extents = x.shape[2:] if x.shape is not None else ()
-    channels = x.shape[1] if x.shape is not None else None
     if op.padding.is_zero and tuple(extents) == op.window:
-        result = t.node("GlobalAveragePool", [t.real(x)])
-    elif (
-        (op.padding.is_zero or op.count_padding)
-        and isinstance(channels, int)
-        and t.is_quantized(x)
-        and t.is_quantized(y)
-        and t.inner_type(x) is t.inner_type(y) is DType.UINT8
-    ):
-        result = _mean_convolution(op, channels, t.real(x), t)
-    else:
-        result = t.node(
-            "AveragePool",
-            [t.real(x)],
-            kernel_shape=op.window,
-            strides=op.stride,
-            count_include_pad=1 if op.count_padding else None,
-            **pads(op.padding),
-        )
+        t.set_real(y, t.node("GlobalAveragePool", [t.real(x)]), op.activation)
+        return
+    quantized = t.is_quantized(x) and t.is_quantized(y) and not op.padding.same
+    unsigned = quantized and t.inner_type(x) is t.inner_type(y) is DType.UINT8
+    if unsigned and _export_mean(op, x, y, t):
+        return
+    result = t.node(
+        "AveragePool",
+        [t.real(x)],
+        kernel_shape=op.window,
+        strides=op.stride,
+        count_include_pad=1 if op.count_padding else None,
+        **pads(op.padding),
+    )
     t.set_real(y, result, op.activation)
 
 
-def _mean_convolution(op: AveragePool2D, channels: int, x: str, t: Target) -> str:
-    """The mean as a depthwise convolution whose weights are the code 1 at scale 1 / count."""
-    count = op.window[0] * op.window[1]
-    ones = t.const(np.ones((channels, 1, *op.window), np.int8))
-    weights = t.dequantize(ones, Quant.per_tensor(1 / count), DType.INT8)
-    return t.node("Conv", [x, weights], strides=op.stride, group=channels, **pads(op.padding))
+def _export_mean(op: AveragePool2D, x: Value, y: Value, t: Target) -> bool:
+    """A mean of 8-bit codes by convolution; False where it can't be had so."""
+    channels = x.shape[1] if x.shape is not None else None
+    if not isinstance(channels, int):
+        return False
+    if op.padding.is_zero or op.count_padding:
+        result = mean_convolution(channels, op.window, op.stride, t.real(x), t, op.padding)
+        t.set_real(y, result, op.activation)
+        return True
+    codes = mean_codes(op, x, y, t)
+    if codes is None:
+        return False
+    if op.activation.bounds is not None:
+        codes = t.clip_codes(codes, t.inner_quant(y), t.inner_type(y), op.activation.bounds)
+    t.set_codes(y, codes)
+    return True
 
 
 def export_l2_pool(node: Node, t: Target) -> None:
