@@ -2,16 +2,18 @@
 
     python benchmarks/latency.py FOLDER_OR_MODEL... [--seconds 2] [--least-ops 8]
 
-All runtimes take turns in one process, so that what else the machine does hits all of them; a row
-gives medians. Below stand geometric means by class, with tf2onnx's files beside them where it is
-installed.
+All runtimes of a model take turns in one process, so that what else the machine does hits all of
+them; a row gives medians. Below stand geometric means by class, with tf2onnx's files beside them
+where it is installed. Each model has a process of its own: some crash LiteRT.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -94,9 +96,19 @@ def measure(path: Path, folder: Path, *, seconds: float, least_ops: int) -> Row 
         }
         found = medians(fed, seconds)
     except NnconvError as error:
-        print(f"{path.name}: left out: {error}", file=sys.stderr)
+        print(f"{path.name}: left out: {str(error).splitlines()[0]}", file=sys.stderr)
         return None
     return Row(path.name, kind, found[0], found[1], found[2] if len(found) > 2 else None)
+
+
+def measure_apart(path: Path, *options: str) -> Row | None:
+    """``measure`` in a process of its own."""
+    command = [sys.executable, __file__, str(path), "--row", *options]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        print(f"{path.name}: left out: code {done.returncode}", file=sys.stderr)
+    found = json.loads(done.stdout) if done.stdout else None
+    return Row(*found) if found else None
 
 
 def main() -> int:
@@ -105,12 +117,20 @@ def main() -> int:
     parser.add_argument("places", nargs="+", metavar="FOLDER_OR_MODEL")
     parser.add_argument("--seconds", type=float, default=2.0, help="spent on each model")
     parser.add_argument("--least-ops", type=int, default=8, help="smaller models are left out")
+    parser.add_argument("--row", action="store_true", help="print one model's row as JSON")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        found = [
-            measure(path, Path(folder), seconds=options.seconds, least_ops=options.least_ops)
-            for path in models(options.places)
-        ]
+    if options.row:
+        with tempfile.TemporaryDirectory() as folder:
+            row = measure(
+                Path(options.places[0]),
+                Path(folder),
+                seconds=options.seconds,
+                least_ops=options.least_ops,
+            )
+        print(json.dumps(row))
+        return 0
+    chosen = ("--seconds", str(options.seconds), "--least-ops", str(options.least_ops))
+    found = [measure_apart(path, *chosen) for path in models(options.places)]
     rows = sorted((row for row in found if row), key=lambda row: (row.kind, -row.ratio))
     cells = [
         (
