@@ -118,7 +118,7 @@ def onnx_passes(layout: Pass) -> list[Pass]:
         FoldPadsPass(),
         WidenChannelsPass(),
         layout,
-        TidyPass(),
+        TidyPass(settled=True),
         PrunePass(),
     ]
 

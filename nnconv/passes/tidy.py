@@ -29,10 +29,18 @@ class TidyPass:
 
     A graph output keeps its name: where what stands for it can't take the name over (an input, a
     constant, another output), an Identity stays.
+
+    Attributes:
+        settled: whether the layout is final: a Transpose that only moves extents of 1 then becomes
+            a Reshape, which costs nothing and joins others, but would stop a layout from spreading.
     """
 
     name: ClassVar[str] = "tidy"
     requires: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *, settled: bool = False) -> None:
+        """Say whether the layout is final."""
+        self.settled = settled
 
     def run(self, graph: Graph) -> bool:
         """Tidy one graph."""
@@ -42,6 +50,8 @@ class TidyPass:
         for node in graph.nodes:
             if not isinstance(node.op, _CANDIDATES):
                 continue
+            if self.settled:
+                modified |= _reshape_transpose(node)
             modified |= _merge(node)
             same = _unchanged(node)
             if same is None:
@@ -91,6 +101,21 @@ def _source(node: Node) -> Value | None:
     if x is None or len(node.outputs) != 1 or x.quant != node.outputs[0].quant:
         return None
     return None if any(v is not None for v in node.inputs[1:]) else x
+
+
+def _reshape_transpose(node: Node) -> bool:
+    """Make a Transpose that keeps the order of elements a Reshape."""
+    x, op = node.inputs[0], node.op
+    if not isinstance(op, Transpose) or op.perm is None or x is None or x.shape is None:
+        return False
+    moving = [p for p in op.perm if x.shape[p] != 1]
+    shape = _as_numbers(node.outputs[0].shape)
+    if shape is None or moving != sorted(moving) or _is_identity(op.perm):
+        return False
+    if x.quant is not None and not x.quant.is_per_tensor:
+        return False
+    node.op = Reshape(shape=shape)
+    return True
 
 
 def _merge(node: Node) -> bool:

@@ -96,6 +96,21 @@ def test_a_symbol_is_itself() -> None:
     assert len(tidy(build, ("n", 3, 4))) == 2
 
 
+def test_a_transpose_of_ones_becomes_a_reshape_once_the_layout_is_settled() -> None:
+    graph = Graph("g")
+    b = Builder(graph)
+    x = b.input("x", DType.FLOAT32, ("n", 1, 4, 1, 3))
+    near = b.add(s.Transpose(perm=(0, 2, 1, 3, 4)), [x])
+    graph.outputs = [b.add(e.Abs(), [b.add(s.Reshape(shape=(-1, 12)), [near])])]
+    data = np.random.default_rng(0).standard_normal((2, 1, 4, 1, 3)).astype(np.float32)
+    (before,) = run_graph(graph, [data])
+    model = Model([Signature("", graph)])
+    assert run_passes(model, [TidyPass()]) == []
+    run_passes(model, [TidyPass(settled=True), PrunePass()], verify=True)
+    assert [node.op for node in graph.nodes] == [s.Reshape(shape=(-1, 12)), e.Abs()]
+    np.testing.assert_array_equal(run_graph(graph, [data])[0], before)
+
+
 def test_outputs_keep_their_names_and_places() -> None:
     graph = Graph("g")
     b = Builder(graph)
