@@ -13,7 +13,7 @@ import nnconv
 from nnconv.errors import InvalidModelError, UnsupportedError
 from nnconv.formats.tflite.reader import read
 from support.spine import Case, check
-from support.tflite_builder import Subgraph, Tensor, TfliteBuilder
+from support.tflite_builder import Subgraph, Tensor, TfliteBuilder, flexbuffer
 
 FLOAT, INT, BOOL = "float32", "int32", "bool"
 
@@ -249,12 +249,9 @@ def _composite(s: Subgraph, x: Tensor, decomposition: Subgraph) -> Tensor:
     options = {
         "name": "test.double",
         "decomposition_subgraph_index": decomposition,
-        "composite_attributes": EMPTY_MAP,
+        "composite_attributes": flexbuffer({}),
     }
     return s.op("STABLEHLO_COMPOSITE", [x], [(FLOAT, (2, 3))], options=options)
-
-
-EMPTY_MAP = bytes([0, 0, 1, 0, 36, 1])
 
 
 def flagged(b: TfliteBuilder) -> None:

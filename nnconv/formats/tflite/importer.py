@@ -301,8 +301,7 @@ class Source:
 
     def set_state(self, index: int, value: Value) -> None:
         """The next value of a variable operand."""
-        key = self.scope.variable(self.op.inputs[index], self.op)
-        self.scope.variables.assign(key, value)
+        self.scope.set_state(self.op.inputs[index], value, self.op)
 
     # ---------------------------------------------------------------- refusals
 
@@ -331,6 +330,8 @@ class SubgraphImport:
         unsupported: what can't be imported.
         known: what was found out of the elements of small integer tensors.
         depth: how many subgraphs it is inside of.
+        fresh: present values of its variable tensors where these start anew each time it is run;
+            None where they are variables of the graph.
     """
 
     def __init__(
@@ -356,6 +357,7 @@ class SubgraphImport:
         self.results: list[Value | Key] = []
         self.unsupported: list[UnsupportedItem] = []
         self.depth = 0
+        self.fresh: dict[Key, Value] | None = None
         self._shapes = shapes or {}
         self._inlined = into is not None
         self.graph: Graph
@@ -526,4 +528,21 @@ class SubgraphImport:
         Raises:
             InvalidModelError: when the tensor is no variable.
         """
-        return self.variables.present(self.variable(index, op))
+        key = self.variable(index, op)
+        if self.fresh is None:
+            return self.variables.present(key)
+        if key not in self.fresh:
+            self.fresh[key] = self.variables.file.known[key].start()
+        return self.fresh[key]
+
+    def set_state(self, index: int, value: Value, op: wire.Operator | None = None) -> None:
+        """Give the next value to a variable tensor.
+
+        Raises:
+            InvalidModelError: when the tensor is no variable.
+        """
+        key = self.variable(index, op)
+        if self.fresh is None:
+            self.variables.assign(key, value)
+        else:
+            self.fresh[key] = value

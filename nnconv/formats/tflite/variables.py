@@ -45,6 +45,10 @@ class Variable(NamedTuple):
     kind: TensorType
     initial: np.ndarray
 
+    def start(self) -> Value:
+        """What it holds before the first run, as a constant."""
+        return Value(self.name, self.kind.with_shape(self.initial.shape), data=self.initial)
+
 
 class FileVariables:
     """What all imports of one file share.

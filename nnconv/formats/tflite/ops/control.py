@@ -1,4 +1,9 @@
-"""Control flow and variables: subgraphs become bodies or are inlined, variables become states."""
+"""Control flow and variables: subgraphs become bodies or are inlined, variables become states.
+
+Resources live as long as the model. Variable tensors of a subgraph that IF, WHILE or a composite
+runs start anew with each run of that op, and so are no states; inside a WHILE they are carried from
+turn to turn.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +28,17 @@ def _given(s: Source, first: int = 0) -> list[Value | Key]:
 
 
 def _enter(
-    s: Source, field: str, given: Sequence[Given], *, into: SubgraphImport | None = None
+    s: Source,
+    field: str,
+    given: Sequence[Given],
+    *,
+    into: SubgraphImport | None = None,
+    fresh: dict[Key, Value] | None = None,
 ) -> SubgraphImport | None:
-    """Import the subgraph that option ``field`` names; None if some of its nodes can't be."""
+    """Import the subgraph that option ``field`` names; None if some of its nodes can't be.
+
+    ``into`` and ``fresh`` are those of ``SubgraphImport``.
+    """
     index = s.options.int(field)
     subgraph = s.scope.file.subgraphs[index]
     if len(subgraph.inputs) != len(given):
@@ -33,6 +46,7 @@ def _enter(
             f"it gives {len(given)} values to subgraph {index}, which takes {len(subgraph.inputs)}"
         )
     scope = _inner(s, index, into=into)
+    scope.fresh = fresh
     scope.run(given)
     s.scope.unsupported += scope.unsupported
     if scope.unsupported:
@@ -62,8 +76,8 @@ def _bind(s: Source, index: int, result: Value | Key) -> None:
         s.scope.handles[s.op.outputs[index]] = result
 
 
-def _inline(s: Source, field: str, first: int = 0) -> None:
-    scope = _enter(s, field, _given(s, first), into=s.scope)
+def _inline(s: Source, field: str, fresh: dict[Key, Value] | None, first: int = 0) -> None:
+    scope = _enter(s, field, _given(s, first), into=s.scope, fresh=fresh)
     if scope is not None:
         for index in range(len(s.op.outputs)):
             result = scope.results[index]
@@ -74,12 +88,12 @@ def _inline(s: Source, field: str, first: int = 0) -> None:
 
 def import_call(s: Source) -> None:
     """CALL: the callee's nodes join the caller's."""
-    _inline(s, "subgraph")
+    _inline(s, "subgraph", s.scope.fresh)
 
 
 def import_composite(s: Source) -> None:
     """STABLEHLO_COMPOSITE: its decomposition, which LiteRT runs as well."""
-    _inline(s, "decomposition_subgraph_index")
+    _inline(s, "decomposition_subgraph_index", {})
 
 
 # ---------------------------------------------------------------- IF and WHILE
@@ -122,21 +136,23 @@ def _emit(
     scopes: Sequence[SubgraphImport],
     results: Sequence[Value | Key],
     keys: Sequence[Key],
-) -> list[Value]:
+) -> None:
     """Add the node over the finished bodies and bind its results.
 
     ``results`` are the bodies' own, without what they give back of the variables ``keys``.
     """
-    states = [s.scope.variables.present(key) for key in keys]
+    variables = s.scope.variables
+    states = [
+        variables.file.known[key].start() if key[0] == "tensor" else variables.present(key)
+        for key in keys
+    ]
     inputs = [*inputs, *states]
     bodies = [scope.graph for scope in scopes]
     try:
         types = list(op.infer_node([v.type for v in inputs], bodies))
     except ValueError as error:
         raise s.op.fail(str(error)) from error
-    places: list[
-        int
-    ] = []  # of each result that is a value: its output, or -1 where the op drops it
+    places: list[int] = []  # of each value among the results: its output, -1 where it is dropped
     for index, result in enumerate(results):
         bound = index < len(s.op.outputs)
         if isinstance(result, Value):
@@ -155,8 +171,8 @@ def _emit(
         if place >= 0:
             s.bind(place, value)
     for key, value in zip(keys, values[len(places) :], strict=True):
-        s.scope.variables.assign(key, value)
-    return list(values)
+        if key[0] != "tensor":
+            variables.assign(key, value)
 
 
 def import_if(s: Source) -> None:
@@ -166,13 +182,13 @@ def import_if(s: Source) -> None:
         if condition.data.size != 1:
             raise s.op.fail("its condition must have one element")
         taken = "then" if condition.data.reshape(-1)[0] else "else"
-        _inline(s, f"{taken}_subgraph_index", 1)
+        _inline(s, f"{taken}_subgraph_index", {}, 1)
         return
     given = _given(s, 1)
     inside = _inside(given, [True] * len(given))
     scopes = []
     for branch in ("then", "else"):
-        scope = _enter(s, f"{branch}_subgraph_index", inside)
+        scope = _enter(s, f"{branch}_subgraph_index", inside, fresh={})
         if scope is not None:
             _complete_inputs(scope, inside)
             scopes.append(scope)
