@@ -40,8 +40,16 @@ Made by `tools/gen_ops_page.py` from the tables that reading and writing use; do
 
 An op of TFLite becomes one op, or a few, of the IR (`nnconv/ops`), and these become ONNX nodes of
 the standard domain. Which ones depends on types, shapes, quantization and opset: the tables name
-all that occur, Cast, QuantizeLinear and DequantizeLinear around them left out.
+the main ones. What merely joins them (Cast, DequantizeLinear, Reshape, Slice, Add ...) is named
+where there is nothing else.
 """
+
+AROUND = {"Cast", "QuantizeLinear", "DequantizeLinear"}
+JOINTS = {
+    *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Concat", "Slice", "Split", "Gather"),
+    *("Shape", "Range", "Expand", "ConstantOfShape", "Identity", "Add", "Sub", "Mul", "Div", "Mod"),
+    *("Neg", "Min", "Max", "Clip", "Equal", "Less", "Greater", "Where", "Not", "And", "Or"),
+}
 
 
 def is_kind(op: type[Op]) -> bool:
@@ -125,11 +133,13 @@ def onnx_nodes(op: type[Op]) -> list[str]:
     exporter = exporter_of(op)
     if exporter is None:
         return []
-    around = {"Cast", "QuantizeLinear", "DequantizeLinear"}
     texts = {v for v in mentioned(exporter, op, "nnconv.formats.onnx") if isinstance(v, str)}
-    names = {text for text in texts if onnx.defs.has(text)}
+    names = {text for text in texts if onnx.defs.has(text)} - AROUND
     own = {op.__name__} if onnx.defs.has(op.__name__) else set()  # spelled by the class's name
-    return sorted(names - around) or sorted(own) or ["DequantizeLinear"]
+    if not names - JOINTS:
+        found = (names | AROUND) & own or names or own or {"DequantizeLinear"}
+        return sorted(found)
+    return sorted((names - JOINTS) | (names & own))
 
 
 def table(columns: list[str], rows: list[list[str]]) -> Iterator[str]:
