@@ -147,7 +147,7 @@ def test_conv(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("opset", [13, 21, 24])
 @pytest.mark.parametrize("int8", ["resign", "keep"])
-@pytest.mark.parametrize("kind", [k for k in CONV_KINDS if k.x in ("int8", "float32")], ids=str)
+@pytest.mark.parametrize("kind", CONV_KINDS, ids=str)
 def test_opsets_and_signs(kind: Kind, int8: str, opset: int, tmp_path: Path) -> None:
     case = conv_case(PLAIN, kind)
     check(replace(case, options={"opset": opset, "int8": int8}), tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.spine import Case, check
+from support.spine import Case, check, onnx_ops
 from support.tflite_builder import TfliteBuilder
 from support.weighted import HYBRID, KINDS, X_QUANT, Y_QUANT, Kind, bias, weights
 
@@ -173,3 +173,33 @@ def test_mediapipe_bias(padding: int, extent: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("opset", [13, 24])
 def test_opsets(opset: int, tmp_path: Path) -> None:
     check(replace(transpose_case(FORMS[0], KINDS[2]), options={"opset": opset}), tmp_path)
+
+
+@pytest.mark.parametrize("kind", [KINDS[0], KINDS[2]], ids=str)
+def test_unknown_batch(kind: Kind, tmp_path: Path) -> None:
+    """The shape is computed as converters write it: the batch from SHAPE, the rest known."""
+    form = Form(x=(1, 4, 3, 4))
+
+    def build_open(b: TfliteBuilder) -> None:
+        x = b.input("x", kind.x, form.x, quant=X_QUANT[kind.x], signature=(-1, 4, 3, 4))
+        edges = [b.const(np.asarray([i], np.int32)) for i in (0, 1, 1)]
+        shape = b.op("SHAPE", [x], [("int32", (4,))], options={"out_type": "INT32"})
+        batch = b.op(
+            "STRIDED_SLICE", [shape, *edges], [("int32", ())], options={"shrink_axis_mask": 1}
+        )
+        sizes = [b.const(np.asarray(extent, np.int32)) for extent in form.y[1:]]
+        wanted = b.op(
+            "PACK", [batch, *sizes], [("int32", (4,))], options={"values_count": 4, "axis": 0}
+        )
+        w, scales = weights(b, kind, (form.filters, *form.window, form.x[3]))
+        operands = [wanted, w, x, bias(b, kind, form.filters, scales)]
+        options = {"padding": "SAME", "stride_h": 2, "stride_w": 2}
+        result = (kind.x, form.y, Y_QUANT[kind.x])
+        b.output(b.op("TRANSPOSE_CONV", operands, [result], options=options, version=3))
+
+    rng = np.random.default_rng(0)
+    x = rng.integers(-100, 100, (3, 4, 3, 4)).astype(kind.x)
+    check(Case("open", build_open, inputs=(x,)), tmp_path)
+    kernel = "Conv" if kind.x == "int8" else "ConvTranspose"
+    assert onnx_ops(tmp_path / "model.onnx")[kernel] == 1
+    assert "Shape" not in onnx_ops(tmp_path / "model.onnx")

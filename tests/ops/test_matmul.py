@@ -99,7 +99,7 @@ def test_fully_connected(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("opset", [13, 21, 24])
 @pytest.mark.parametrize("int8", ["resign", "keep"])
-@pytest.mark.parametrize("kind", [k for k in FULL_KINDS if k.x != "int16"], ids=str)
+@pytest.mark.parametrize("kind", FULL_KINDS, ids=str)
 def test_opsets_and_signs(kind: Kind, int8: str, opset: int, tmp_path: Path) -> None:
     check(replace(full_case(FORMS[2], kind), options={"opset": opset, "int8": int8}), tmp_path)
 

@@ -181,4 +181,15 @@ def test_padded_quantized_mean_is_convolutions(tmp_path: Path) -> None:
     form = Form(x=(1, 9, 8, 5), window=(3, 3), stride=(1, 1))
     case = pool_case("AVERAGE_POOL_2D", "uint8", form)
     check(case, tmp_path)
-    assert _kernels(case, tmp_path)[1] == {"QLinearConv": 9, "Slice": 9, "Concat": 4}
+    assert _kernels(case, tmp_path)[1] == {"QLinearConv": 9, "Slice": 8, "Concat": 4}
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_float_means_of_odd_channels_are_convolutions(padding: str, tmp_path: Path) -> None:
+    form = Form(x=(2, 5, 6, 20), padding=padding)
+    written, _ = _kernels(pool_case("AVERAGE_POOL_2D", "float32", form), tmp_path)
+    assert written["Conv"] == 1
+    written, _ = _kernels(
+        pool_case("AVERAGE_POOL_2D", "float32", replace(form, x=(2, 5, 6, 32))), tmp_path
+    )
+    assert written["AveragePool"] == 1

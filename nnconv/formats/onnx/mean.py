@@ -1,8 +1,10 @@
-"""Quantized means over windows as depthwise convolutions, which have a far quicker kernel.
+"""Means over windows as depthwise convolutions, which have a far quicker kernel.
+
+On codes always; on floats unless channels come in blocks of 16, which the pool's kernel needs.
 
 A window that reaches into padding has a smaller count, and padding doesn't count in TFLite. So
 the result is cut into regions of equal windows: the inner one, and the edges and corners, each with
-its own convolution.
+its own convolution. On floats it is multiplied by what the count lacks instead.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ from nnconv.ir.graph import Value
 from nnconv.ir.quant import Quant
 from nnconv.ops.pool import AveragePool2D
 from nnconv.ops.spatial import Padding
+
+BLOCK = 16
+"""Channels that onnxruntime's float pools take at once; they are 3 to 10 times slower on others."""
 
 MOST_REGIONS = 3
 """In each direction: the inner one and an edge at each side."""
@@ -92,6 +97,40 @@ def _region(x: Value, y: Value, row: Region, column: Region, t: Target) -> str:
     assert isinstance(channels, int)
     mean = mean_convolution(channels, window, stride, real, t)
     return t.quantize(mean, t.inner_quant(y), t.inner_type(y))
+
+
+def float_mean(op: AveragePool2D, x: Value, t: Target) -> str | None:
+    """The mean of floats; None where the pool's own kernel does as well or extents aren't known."""
+    if x.dtype is not DType.FLOAT32 or x.quant is not None or x.shape is None or op.padding.same:
+        return None
+    channels, *extents = x.shape[1:]
+    if not isinstance(channels, int) or channels % BLOCK == 0:
+        return None
+    kernel = np.full((channels, 1, *op.window), 1 / np.prod(op.window), np.float32)
+    pads = (*op.padding.before, *op.padding.after)
+    inputs = [t.real(x), t.const(kernel)]
+    counts: np.ndarray = np.ones((1, 1, 1, 1), np.float32)
+    if not op.padding.is_zero and not op.count_padding:
+        for i, extent in enumerate(extents):
+            if not isinstance(extent, int) or extent == 0:
+                return None
+            covered = _covered(
+                extent, op.window[i], op.stride[i], op.padding.before[i], op.padding.after[i]
+            )
+            if not covered.all():
+                return None
+            shape = (1, 1, -1, 1) if i == 0 else (1, 1, 1, -1)
+            counts = counts * (np.float32(op.window[i]) / covered).reshape(shape)
+    mean = t.node("Conv", inputs, strides=op.stride, group=channels, pads=pads)
+    return mean if counts.size == 1 else t.node("Mul", [mean, t.const(counts)])
+
+
+def _covered(extent: int, window: int, stride: int, before: int, after: int) -> np.ndarray:
+    """How many elements each window of one direction covers."""
+    count = (extent + before + after - window) // stride + 1
+    starts = np.arange(count) * stride - before
+    ends = np.minimum(starts + window, extent)
+    return (ends - np.maximum(starts, 0)).astype(np.float32)
 
 
 def mean_convolution(

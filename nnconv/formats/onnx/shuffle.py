@@ -52,8 +52,11 @@ def export_by_phases(node: Node, t: Target) -> bool:
     assert filters is not None
     if not isinstance(op, ConvTranspose2D) or op.groups != 1 or op.dilation != (1, 1):
         return False
-    shape, out = static_shape(x.shape), static_shape(y.shape)
-    if shape is None or out is None or max(op.stride) == 1 or 0 in (*shape, *out):
+    if x.shape is None or y.shape is None or max(op.stride) == 1:
+        return False
+    shape, out = static_shape(x.shape[1:]), static_shape(y.shape[1:])
+    batch = y.shape[0] if isinstance(y.shape[0], int) else -1
+    if shape is None or out is None or 0 in (batch, *shape, *out):
         return False
     if max(op.stride) > 4:
         return False  # too many of the taps would be zeros
@@ -61,12 +64,12 @@ def export_by_phases(node: Node, t: Target) -> bool:
         return False
     assert filters.data is not None
     axes = [
-        _phases(filters.data.shape[1 + i], op.stride[i], op.padding.before[i], out[2 + i])
+        _phases(filters.data.shape[1 + i], op.stride[i], op.padding.before[i], out[1 + i])
         for i in range(2)
     ]
     pads = [-axis.first for axis in axes]
     pads += [
-        axis.pixels - shape[2 + i] + axis.first + axis.window - 1 for i, axis in enumerate(axes)
+        axis.pixels - shape[1 + i] + axis.first + axis.window - 1 for i, axis in enumerate(axes)
     ]
     if min(pads) < 0:
         return False
@@ -82,7 +85,7 @@ def export_by_phases(node: Node, t: Target) -> bool:
         inputs.append(bias_of(t, _tiled(bias, axes), x=x, weights=weights, integer=True))
     result = t.node("Conv", inputs, pads=pads)
     quant, dtype = t.inner_quant(y), t.inner_type(y)
-    image = _pixels(t, t.quantize(result, quant, dtype), axes, out)
+    image = _pixels(t, t.quantize(result, quant, dtype), axes, (batch, *out))
     if op.activation.bounds is not None:
         image = t.clip_codes(image, quant, dtype, op.activation.bounds)
     t.set_codes(y, image)

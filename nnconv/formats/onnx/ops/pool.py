@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.mean import mean_codes, mean_convolution
+from nnconv.formats.onnx.mean import float_mean, mean_codes, mean_convolution
 from nnconv.formats.onnx.ops.conv import pads
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -58,7 +58,7 @@ def _beside_convolution(node: Node) -> bool:
 
 
 def export_average_pool(node: Node, t: Target) -> None:
-    """AveragePool2D: on codes as depthwise convolutions, a tenth of the time.
+    """AveragePool2D: mostly as depthwise convolutions, a tenth of the time.
 
     A window over all there is becomes GlobalAveragePool.
     """
@@ -73,7 +73,7 @@ def export_average_pool(node: Node, t: Target) -> None:
     unsigned = quantized and t.inner_type(x) is t.inner_type(y) is DType.UINT8
     if unsigned and _export_mean(op, x, y, t):
         return
-    result = t.node(
+    result = float_mean(op, x, t) or t.node(
         "AveragePool",
         [t.real(x)],
         kernel_shape=op.window,
