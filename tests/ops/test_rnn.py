@@ -108,6 +108,40 @@ LSTM = [
 ]
 
 
+WEIGHTS = [
+    *(
+        Case(
+            f"{storage}-{name}-{clip}",
+            sequence_lstm(LstmShape(**extras, storage=storage), 6, cell_clip=clip),
+            tolerance=FLOAT_TOLERANCE,
+        )
+        for storage in ("float16", "input")
+        for name, extras in (
+            ("plain", {}),
+            ("cifg", {"cifg": True}),
+            ("all", {"peephole": True, "projection": True, "norm": True}),
+        )
+        for clip in (0.0, 0.5, 10.0)
+    ),
+    *(
+        Case(
+            f"diagonal-{clip}",
+            sequence_lstm(LstmShape(), 6, cell_clip=clip, diagonal_recurrent_tensors=True),
+            tolerance=FLOAT_TOLERANCE,
+        )
+        for clip in (0.0, 0.5, 10.0)
+    ),
+    *(
+        Case(
+            f"flat-states-{name}-{steps}",
+            sequence_lstm(SHAPES[name], steps, flat_states=True),
+            tolerance=FLOAT_TOLERANCE,
+        )
+        for name in ("plain", "projection")
+        for steps in (None, 6)
+    ),
+]
+
 LOUD = (
     np.random.default_rng(5).normal(0, 4, (BATCH, 1, INPUTS))
     * np.repeat([1, -0.05], [8, 4])[:, np.newaxis]
@@ -189,6 +223,11 @@ INTEGER = [
 
 @pytest.mark.parametrize("case", LSTM, ids=str)
 def test_lstm(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", WEIGHTS, ids=str)
+def test_weights_and_states_of_other_forms(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from support.tflite_builder import Tensor, TfliteBuilder
 
 BATCH, INPUTS, CELLS, OUTPUTS, AUXILIARY, UNITS = 3, 5, 7, 4, 2, 6
+
+_numbers = count()
 
 Build = Callable[[TfliteBuilder], None]
 
@@ -21,9 +24,16 @@ def normal(seed: int, *shape: int, scale: float = 0.4) -> np.ndarray:
 
 
 def constant(b: TfliteBuilder, data: np.ndarray, storage: str = "float32") -> Tensor:
-    """Weights in float32, or in int8 (or uint8 with the same bits) with a scale."""
+    """Weights in float32, float16 behind DEQUANTIZE, as an input, or in int8 with a scale.
+
+    uint8 has the same bits as int8, as old files have it.
+    """
     if storage == "float32":
         return b.const(data)
+    if storage == "float16":
+        return b.op("DEQUANTIZE", [b.const(data, dtype="float16")], [("float32", data.shape)])
+    if storage == "input":
+        return b.input(f"w{next(_numbers)}", "float32", data.shape)
     scale = float(np.abs(data).max() / 127)
     codes = np.rint(data / scale).astype(np.int8)
     return b.const(codes.view(storage), quant=(scale, 0))
@@ -87,6 +97,7 @@ def sequence_lstm(
     *,
     batch: int = BATCH,
     signature: tuple[int, ...] | None = None,
+    flat_states: bool = False,
     **options: Any,
 ) -> Build:
     """UNIDIRECTIONAL_SEQUENCE_LSTM; LSTM where there are no steps."""
@@ -95,8 +106,12 @@ def sequence_lstm(
         time_major = options.get("time_major", False)
         lead = (batch,) if steps is None else (steps, batch) if time_major else (batch, steps)
         x = b.input("x", "float32", (*lead, INPUTS), signature=signature)
-        states = [b.variable("float32", (batch, n)) for n in (shape.outputs, CELLS)]
-        operands = [x, *shape.weights(b), *states, *shape.norms(b)]
+        sizes = shape.outputs, CELLS
+        states = [b.variable("float32", (batch * n,) if flat_states else (batch, n)) for n in sizes]
+        weights = shape.weights(b)
+        if options.get("diagonal_recurrent_tensors"):
+            weights[4:8] = [b.const(normal(70 + gate, CELLS)) for gate in range(4)]
+        operands = [x, *weights, *states, *shape.norms(b)]
         result = ("float32", (*lead, shape.outputs))
         name = "LSTM" if steps is None else "UNIDIRECTIONAL_SEQUENCE_LSTM"
         settings = {"fused_activation_function": "TANH", **options}
@@ -335,9 +350,9 @@ def integer_lstm(
         result = ("int8", (*lead, shape.outputs), output)
         settings = {"fused_activation_function": "TANH", **options}
         name = "LSTM" if steps is None else "UNIDIRECTIONAL_SEQUENCE_LSTM"
-        count = 24 if shape.norm else 20
+        used = 24 if shape.norm else 20
         made = b.op(
-            name, operands[:count], [result], options=settings, version=3, intermediates=between
+            name, operands[:used], [result], options=settings, version=3, intermediates=between
         )
         b.output(made)
 
