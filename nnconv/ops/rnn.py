@@ -133,6 +133,11 @@ class Lstm(_Recurrent):
     UNIDIRECTIONAL_SEQUENCE_LSTM, BIDIRECTIONAL_SEQUENCE_LSTM; NNAPI the same three and
     QUANTIZED_LSTM; ONNX LSTM (whose ``clip`` is of z_g, and whose ``input_forget`` is f = 1 - i);
     NNRt LSTM.
+
+    LiteRT 2.3 differs: without activation it reads a buffer that it never wrote; its integer kernel
+    applies the peephole to as many cells as there are outputs, and clips a projection's codes
+    without regard to their zero point; its hybrid kernels (int8 weights, float data) also quantize
+    the data of every product; in both directions with merged, batch-major results it overruns.
     """
 
     operands: ClassVar[tuple[Operand, ...]] = (
@@ -182,6 +187,9 @@ class Rnn(_Recurrent):
     Operands: x; W [H,I]; R [H,H]; b [H], optional; h [B,H] (zeros when absent). Results: the
     outputs; the last h. Spelled: TFLite RNN, UNIDIRECTIONAL_SEQUENCE_RNN,
     BIDIRECTIONAL_SEQUENCE_RNN; NNAPI the same; ONNX RNN.
+
+    LiteRT 2.3 differs: in both directions it reads wrong elements of an auxiliary input, with
+    weights where time comes first, without them where the batch does.
     """
 
     operands = (
