@@ -92,7 +92,7 @@ def test_run_takes_the_written_file_as_well(good, target, capsys):
 
 
 def refused(arguments, capsys):
-    """The exit code and stderr of a refusal; with --json the code is the same, and stdout says why."""
+    """The exit code and stderr of a refusal; with --json the code is the same, stdout says why."""
     code = main(list(map(str, arguments)))
     out, err = capsys.readouterr()
     assert out == ""

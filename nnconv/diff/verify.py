@@ -165,7 +165,7 @@ def verify_conversion(
         jobs = _Jobs(Path(name), deadline)
         try:
             moved = [_moved(steps, model.inputs, report.moved_io) for steps in rounds]
-            result_job = jobs.start(report.target, RESULT_DEVICE, moved)
+            result_job = jobs.start(report.target, RESULT_DEVICE, moved, threads=1)
             source = _run_source(jobs, report, model, rounds)
             result = jobs.wait(result_job)
         finally:
