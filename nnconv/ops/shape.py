@@ -28,6 +28,7 @@ from nnconv.ir.types import (
     merge_dim,
     normalize_axis,
 )
+from nnconv.ops.spatial import is_sorted, perm_between, usual_perms
 
 _INDEX = frozenset({DType.INT32, DType.INT64, DType.INT16, DType.INT8, DType.UINT8})
 
@@ -68,6 +69,7 @@ class Reshape(Move):
     """
 
     operands = (Operand("x", ANY), index_operand("shape"))
+    layout_kind = LayoutKind.ATTRIBUTE
 
     shape: tuple[int, ...] | None
 
@@ -78,6 +80,20 @@ class Reshape(Move):
             rank = sizes[0] if sizes is not None and len(sizes) == 1 else None
             return moved(x, (None,) * rank if isinstance(rank, int) else None)
         return moved(x, _resolve_reshape(x.shape, self.shape))
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        x, result = operand_type(types, 0).shape, self.infer(types)[0].shape
+        if self.shape is None or x is None or result is None or len(x) != len(perm):
+            return None
+        follows = perm_between(x, perm, result)
+        if follows is None:
+            return None
+        shape = tuple(result[p] for p in follows)
+        if sum(not isinstance(dim, int) for dim in shape) > 1:
+            return None
+        op = self.replace(shape=tuple(dim if isinstance(dim, int) else -1 for dim in shape))
+        rest = (None,) * (len(types) - 1)
+        return Permuted(op, (perm, *rest), (None if is_sorted(follows) else follows,))
 
 
 def _resolve_reshape(source: Shape, target: tuple[int, ...]) -> Shape:
@@ -114,6 +130,8 @@ class Squeeze(Move):
     TFLite SQUEEZE, ONNX Squeeze, NNAPI SQUEEZE, NNRt SQUEEZE.
     """
 
+    layout_kind = LayoutKind.ATTRIBUTE
+
     axes: tuple[int, ...]
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
@@ -127,6 +145,14 @@ class Squeeze(Move):
                 raise ValueError(f"dimension {axis} has extent {x.shape[axis]}, must have 1")
         return moved(x, tuple(d for i, d in enumerate(x.shape) if i not in self.axes))
 
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        if operand_type(types, 0).rank != len(perm):
+            return None
+        left = [p for p in perm if p not in self.axes]
+        follows = tuple(sorted(left).index(p) for p in left)
+        op = self.replace(axes=tuple(sorted(perm.index(axis) for axis in self.axes)))
+        return Permuted(op, (perm,), (None if is_sorted(follows) else follows,))
+
 
 @op_class
 class Unsqueeze(Move):
@@ -134,6 +160,8 @@ class Unsqueeze(Move):
 
     TFLite EXPAND_DIMS, ONNX Unsqueeze, NNAPI EXPAND_DIMS, NNRt UNSQUEEZE.
     """
+
+    layout_kind = LayoutKind.ATTRIBUTE
 
     axes: tuple[int, ...]
 
@@ -146,6 +174,17 @@ class Unsqueeze(Move):
             raise ValueError(f"axes {list(self.axes)} are out of range for rank {rank}")
         rest = iter(x.shape)
         return moved(x, tuple(1 if i in self.axes else next(rest) for i in range(rank)))
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        if operand_type(types, 0).rank != len(perm):
+            return None
+        old = [i for i in range(len(perm) + len(self.axes)) if i not in self.axes]
+        order = [old[p] for p in perm]
+        for follows in usual_perms(len(perm) + len(self.axes)):
+            if [p for p in follows if p in old] == order:
+                op = self.replace(axes=tuple(sorted(follows.index(axis) for axis in self.axes)))
+                return Permuted(op, (perm,), (None if is_sorted(follows) else follows,))
+        return None
 
 
 @op_class

@@ -130,3 +130,30 @@ def window_shape(
             before, after = padding.before[i], padding.after[i]
             result[dim] = window_count(extent, window[i], stride[i], dilation[i], before, after)
     return tuple(result)
+
+
+def is_sorted(perm: Perm) -> bool:
+    """Whether a transpose leaves everything in its place."""
+    return perm == tuple(range(len(perm)))
+
+
+def perm_between(source: tuple[Dim, ...], perm: Perm, target: tuple[Dim, ...]) -> Perm | None:
+    """The transpose of a reshape's result that needs no more than a reshape of the moved operand.
+
+    There is one only if all that the reshape does is to put in or take out extents of 1.
+    """
+    kept = [i for i, dim in enumerate(source) if dim != 1]
+    places = [i for i, dim in enumerate(target) if dim != 1]
+    if [source[i] for i in kept] != [target[i] for i in places] or None in target:
+        return None
+    order = [places[kept.index(p)] for p in perm if p in kept]
+    usual = usual_perms(len(target))
+    return next((c for c in usual if [p for p in c if p in places] == order), None)
+
+
+def usual_perms(rank: int) -> list[Perm]:
+    """No transpose, channels first, channels last."""
+    perms: list[Perm] = [tuple(range(rank))]
+    if rank > 2:
+        perms += [(0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)]
+    return perms

@@ -20,7 +20,7 @@ from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.norm import L2Normalization, LogSoftmax, Softmax
 from nnconv.ops.pool import MaxPool2D
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
-from nnconv.ops.shape import Concat, Reshape, ShapeOf, Split, Squeeze, Tile, Transpose
+from nnconv.ops.shape import Concat, Reshape, ShapeOf, Split, Squeeze, Tile, Transpose, Unsqueeze
 from nnconv.ops.slices import Pad, Slice
 from nnconv.ops.spatial import Padding
 from nnconv.passes.base import run_passes
@@ -331,6 +331,33 @@ def test_dynamic_extents(shape):
     gate = net.b.add(r.ReduceMean(axes=(1, 2), keep_dims=True), [y])
     net.out(net.b.add(e.Mul(), [y, gate]), net.b.add(Reshape(shape=(-1, 4)), [gate]))
     assert move(net.graph) == 2
+
+
+@pytest.mark.parametrize("batch", [2, "n", 1])
+@pytest.mark.parametrize("down", [Squeeze(axes=(1,)), Reshape(shape=(-1, 7, 5))])
+@pytest.mark.parametrize("up", [Unsqueeze(axes=(1,)), Reshape(shape=(-1, 1, 7, 5))])
+def test_convolutions_along_one_dimension_keep_inside(batch, down, up):
+    net = Net(batch, 1, 7, 3)
+    y = net.b.add(down, [net.conv(net.x, 5)])
+    y = net.b.add(e.Clip(low=0.0, high=6.0), [net.b.add(e.Add(), [y, net.floats(5)])])
+    net.out(net.conv(net.b.add(up, [y]), 4))
+    assert move(net.graph) == 2
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (3,), (1, 2), (1, 2, 3), ()])
+def test_squeezing(axes):
+    net = Net(*(1 if i in axes else d for i, d in enumerate((2, 4, 5, 3))))
+    y = net.b.add(Squeeze(axes=axes), [net.conv(net.x, 1 if 3 in axes else 6)])
+    net.out(net.b.add(e.Neg(), [y]))
+    assert move(net.graph) <= 2
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 5, 6, 1), (2, 4, 1, 5, 6), (1, 2, 4, 5, 6), (8, 5, 6)])
+def test_reshapes_of_moved_values(shape):
+    net = Net(2, 4, 5, 3)
+    y = net.b.add(Reshape(shape=shape), [net.conv(net.x, 6)])
+    net.out(net.b.add(e.Neg(), [y]), net.b.add(r.ReduceSum(axes=(0,)), [y]))
+    assert move(net.graph) <= 3
 
 
 def test_dynamic_batch_of_single_pixels():

@@ -18,7 +18,7 @@ from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.norm import L2Normalization, Softmax
 from nnconv.ops.pool import AveragePool2D, MaxPool2D
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
-from nnconv.ops.shape import Concat, Reshape, Split, Tile, Transpose
+from nnconv.ops.shape import Concat, Reshape, Split, Squeeze, Tile, Transpose, Unsqueeze
 from nnconv.ops.slices import Pad, Slice
 from nnconv.ops.spatial import Padding
 from nnconv.passes.base import run_passes
@@ -155,6 +155,18 @@ def flattened(m: Maker, x: Value) -> None:
         m.add(FullyConnected(), flat, m.floats(3, flat.shape[1]), None)
 
 
+def squeezed(m: Maker, x: Value) -> None:
+    axes = tuple(i for i, d in enumerate(x.shape or ()) if d == 1 and m.number(0, 1))
+    flat = m.b.add(Squeeze(axes=axes), [x])
+    m.pool.append(flat)
+    if m.number(0, 1):
+        flat = m.b.add(e.Tanh(), [flat])
+    if m.number(0, 1):
+        m.add(Unsqueeze(axes=axes), flat)
+    else:
+        m.add(Reshape(shape=x.shape), flat)
+
+
 def gated(m: Maker, x: Value) -> None:
     channels = x.shape[3]  # type: ignore[index]
     gate = m.b.add(r.ReduceMean(axes=(1, 2), keep_dims=True), [x])
@@ -165,7 +177,7 @@ def gated(m: Maker, x: Value) -> None:
 
 STEPS: list[Callable[[Maker, Value], None]] = [
     *(conv, conv, conv, pool, unary, constant, binary, joined, reduced, along, moved),
-    *(resized, split, blocked, flattened, gated),
+    *(resized, split, blocked, flattened, gated, squeezed),
 ]
 
 
