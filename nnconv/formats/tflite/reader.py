@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nnconv.errors import UnsupportedError, UnsupportedItem
 from nnconv.formats.tflite import wire
-from nnconv.formats.tflite.importer import SubgraphImport
+from nnconv.formats.tflite.subgraph import SubgraphImport
 from nnconv.formats.tflite.variables import FileVariables
 from nnconv.ir.graph import Model, Signature
 from nnconv.ir.types import Shape

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nnconv.formats.tflite.importer import Given, Importer, Source, SubgraphImport
+from nnconv.formats.tflite.importer import Importer, Source
+from nnconv.formats.tflite.subgraph import Given, SubgraphImport
 from nnconv.formats.tflite.variables import Key, Variable, blank, evaluated
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Op
