@@ -1,11 +1,10 @@
 """Recurrent ops.
 
-ONNX's own LSTM and RNN are taken wherever they mean the same: they run five times as fast as
-anything else. They can't clip the cell (see `_LstmForm.guarded`), project, normalize or round at
-each step; then a step is
-spelled out: once for each of up to `UNROLLED` steps, else as the body of a Scan. What of a step
-doesn't depend on the last one, the product of input and weights, is done for all steps at once
-before.
+ONNX's own LSTM and RNN are taken wherever they mean the same: they run several times as fast as
+anything else (`benchmarks/lstm_forms.py`). They can't clip the cell (see `_LstmForm.guarded`),
+project, normalize or round at each step. Then a step is spelled out: once for each of up to
+`UNROLLED` steps, else as the body of a Scan. What of a step doesn't depend on the last one, the
+product of input and weights, is done for all steps at once before.
 """
 
 from __future__ import annotations
