@@ -266,3 +266,30 @@ def test_sparse_weights(tmp_path: Path) -> None:
         )
 
     check(Case("sparse", build), tmp_path)
+
+
+def test_no_bias(tmp_path: Path) -> None:
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", "int8", (1, 4, 5, 4), quant=(0.05, 3))
+        w = b.const(np.arange(-8, 8, dtype=np.int8).reshape(4, 1, 1, 4), quant=(0.02, 0))
+        options = {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+        result = ("int8", (1, 4, 5, 4), (0.25, 0))
+        b.output(b.op("CONV_2D", [x, w], [result], options=options))
+
+    check(Case("no bias", build, resolver=None, note="LiteRT wants one"), tmp_path)
+
+
+def test_one_weight_for_two_ops(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", "float32", (2, 3, 4, 8))
+        z = b.input("z", "float32", (3, 8))
+        rows = b.const(rng.standard_normal((5, 8)).astype(np.float32))
+        filters = b.const(np.zeros((5, 1, 1, 8), np.float32), share=rows)
+        options = {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+        operands = [x, filters, b.const(np.zeros(5, np.float32))]
+        b.output(b.op("CONV_2D", operands, [("float32", (2, 3, 4, 5))], options=options))
+        b.output(b.op("FULLY_CONNECTED", [z, rows, None], [("float32", (3, 5))]))
+
+    check(Case("shared", build), tmp_path)

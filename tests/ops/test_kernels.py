@@ -159,3 +159,44 @@ def test_layers_share_one_constant(tmp_path: Path) -> None:
 
     path = written(Case("shared", build), tmp_path)
     assert path.stat().st_size < 64 * 64 + 2000
+
+
+@pytest.mark.parametrize(
+    ("activation", "quant"),
+    [("RELU", (0.02, -128)), ("RELU6", (6 / 255, -128)), ("RELU_N1_TO_1", (1 / 128, 0))],
+)
+def test_activations_within_the_range_cost_nothing(
+    activation: str, quant: tuple[float, int], tmp_path: Path
+) -> None:
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", "int8", (1, 4, 5, 4), quant=(0.05, 3))
+        w = b.const(np.arange(-8, 8, dtype=np.int8).reshape(4, 1, 1, 4), quant=(0.02, 0))
+        offset = b.const(np.zeros(4, np.int32), quant=(0.001, 0))
+        options = {
+            "padding": "SAME",
+            "stride_h": 1,
+            "stride_w": 1,
+            "fused_activation_function": activation,
+        }
+        result = ("int8", (1, 4, 5, 4), quant)
+        b.output(b.op("CONV_2D", [x, w, offset], [result], options=options))
+
+    case = Case("range", build)
+    check(case, tmp_path)
+    assert "Clip" not in onnx_ops(written(case, tmp_path))
+
+
+def test_explicitly_dequantized_weights_stay_exact(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", "float32", (1, 512))
+        codes = rng.integers(-127, 127, (512, 512)).astype(np.int8)
+        w = b.op("DEQUANTIZE", [b.const(codes, quant=(0.02, 0))], [("float32", (512, 512))])
+        b.output(b.op("FULLY_CONNECTED", [x, w, None], [("float32", (1, 512))]))
+
+    case = Case("explicit", build)
+    check(case, tmp_path)
+    path = written(case, tmp_path)
+    assert path.stat().st_size < 512 * 512 + 4000
+    assert optimized_ops(path, tmp_path) == {"Gemm": 1}

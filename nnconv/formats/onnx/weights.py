@@ -37,14 +37,28 @@ BLOCKS_OPSET = 21
 """The first opset whose DequantizeLinear has blocks."""
 
 
-def is_integer(t: Target, x: Value, weights: Value) -> bool:
-    """Whether a product can run on integers: ``x`` has 8-bit codes, ``weights`` constant ones."""
+def is_integer(t: Target, x: Value, weights: Value, bias: Value | None = None) -> bool:
+    """Whether a product can run on integers.
+
+    ``x`` then has 8-bit codes, ``weights`` constant small ones, and ``bias`` fits 32 bits at the
+    product of their scales: onnxruntime would quantize any other to that.
+    """
     if not t.is_quantized(x) or t.inner_type(x) not in _EIGHT_BITS:
         return False
     quant = weights.quant
     if weights.data is None or quant is None or quant.block:
         return False
-    return weights.dtype in _EIGHT_BITS or weights.dtype in _NARROW
+    if weights.dtype not in _EIGHT_BITS and weights.dtype not in _NARROW:
+        return False
+    if bias is None or bias.data is None or bias.quant is None or x.quant is None:
+        return True
+    steps = dequantize(bias.data, bias.quant, np.float64) / _product(x.quant, quant)
+    return bool(np.all(np.abs(steps) <= np.iinfo(np.int32).max))
+
+
+def _product(x: Quant, weights: Quant) -> np.ndarray:
+    """The scales of a bias that is added to codes' sums."""
+    return np.asarray(weights.scale, np.float64) * x.scale[0]
 
 
 def is_integer_result(t: Target, x: Value, y: Value) -> bool:
@@ -153,22 +167,19 @@ def is_large(t: Target, x: Value, value: Value) -> bool:
     ``x`` on the fly, with an error of 0.5 % of the result's deviation. Small products are faster,
     and exact, in floats.
     """
-    source = constant_behind(value)
-    if source is None or source.data is None or source.quant is None or t.is_quantized(x):
+    data, quant = value.data, value.quant
+    if data is None or quant is None or t.is_quantized(x):
         return False
-    if source.data.size < LARGE or x.dtype is not DType.FLOAT32:
+    if data.size < LARGE or x.dtype is not DType.FLOAT32:
         return False
-    block = source.quant.block
-    if block and (t.opset < BLOCKS_OPSET or source.data.shape[-1] % block):
+    if quant.block and (t.opset < BLOCKS_OPSET or data.shape[-1] % quant.block):
         return False
-    return source.dtype in _EIGHT_BITS | _NARROW
+    return value.dtype in _EIGHT_BITS | _NARROW
 
 
 def large_weights(t: Target, value: Value) -> str:
     """The real values of ``is_large`` weights [rows, columns], transposed."""
-    source = constant_behind(value)
-    assert source is not None
-    data, dtype, quant = source.data, source.dtype, source.quant
+    data, dtype, quant = value.data, value.dtype, value.quant
     assert data is not None
     assert quant is not None
     if dtype is DType.UINT8:
@@ -178,13 +189,13 @@ def large_weights(t: Target, value: Value) -> str:
     elif dtype is DType.INT2:
         dtype = DType.INT4
     if not quant.block:
-        real = t.dequantize(t.const(data, dtype, name=source.name), quant, dtype)
+        real = t.dequantize(t.const(data, dtype, name=value.name), quant, dtype)
         return t.node("Transpose", [real], perm=(1, 0))
     # in blocks, only the turned codes make the one kernel
     grid = (data.shape[0], -1)
     scale = np.asarray(quant.scale, np.float32).reshape(grid).T
     points = np.asarray(quant.zero_point).astype(dtype.numpy).reshape(grid).T
-    codes = t.const(data.T, dtype, name=source.name)
+    codes = t.const(data.T, dtype, name=value.name)
     inputs = [codes, t.const(scale), t.const(points, dtype)]
     return t.node("DequantizeLinear", inputs, axis=0, block_size=quant.block)
 
@@ -193,31 +204,28 @@ def bias(t: Target, value: Value | None, *, x: Value, weights: Value, integer: b
     """Real values of a bias; "" for none.
 
     For an ``integer`` kernel they are the DequantizeLinear of int32 codes at scale x * weights:
-    onnxruntime doesn't look at the scale. Codes of another scale are quantized anew, unless they
-    would overflow.
+    onnxruntime doesn't look at the scale. Codes of another scale are quantized anew.
     """
     if value is None:
         return ""
     if value.data is None or not value.dtype.is_integer or value.quant is None:
         return t.real(value)
-    if integer and x.quant is not None and weights.quant is not None:
-        product = np.asarray(weights.quant.scale, np.float64) * x.quant.scale[0]
-        own = np.asarray(value.quant.scale, np.float64)
-        exact = own.shape == product.shape and np.allclose(own, product, rtol=1e-6, atol=0)
-        if exact and value.dtype is DType.INT32 and value.quant.is_symmetric:
-            return t.real(value)
-        real = dequantize(value.data, value.quant, np.float64)
-        steps = np.rint(real / product)
-        if np.all(np.abs(steps) <= np.iinfo(np.int32).max):
-            axis = None if product.size == 1 else 0
-            points = (0,) * product.size
-            quant = Quant(
-                scale=tuple(product.astype(np.float32).tolist()), zero_point=points, axis=axis
-            )
-            name = t.const(steps.astype(np.int32), DType.INT32, name=value.name)
-            return t.dequantize(name, quant, DType.INT32)
-    real = dequantize(value.data, value.quant, np.float64).astype(t.real_type(x).numpy)
-    return t.const(real, t.real_type(x), name=value.name)
+    real = dequantize(value.data, value.quant, np.float64)
+    if not integer or x.quant is None or weights.quant is None:
+        kind = t.real_type(x)
+        return t.const(real.astype(kind.numpy), kind, name=value.name)
+    product = _product(x.quant, weights.quant)
+    own = np.asarray(value.quant.scale, np.float64)
+    same = own.shape == product.shape and np.allclose(own, product, rtol=1e-6, atol=0)
+    if same and value.dtype is DType.INT32 and value.quant.is_symmetric:
+        return t.real(value)
+    quant = Quant(
+        scale=tuple(product.astype(np.float32).tolist()),
+        zero_point=(0,) * product.size,
+        axis=None if product.size == 1 else 0,
+    )
+    codes = np.rint(real / product).astype(np.int32)
+    return t.dequantize(t.const(codes, DType.INT32, name=value.name), quant, DType.INT32)
 
 
 def is_taken_in(node: Node) -> bool:

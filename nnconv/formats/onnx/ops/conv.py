@@ -35,7 +35,7 @@ def export_conv(node: Node, t: Target) -> None:
     assert filters is not None
     assert op.layout is Layout.NCHW, "convolutions must be in NCHW here"
     rank = op.spatial_rank
-    integer = is_integer(t, x, filters) and is_integer_result(t, x, y)
+    integer = is_integer(t, x, filters, bias_value) and is_integer_result(t, x, y)
     groups = op.groups
     multiplier = _multiplier(op, filters)
     if multiplier > 1:
@@ -90,7 +90,11 @@ def export_conv_transpose(node: Node, t: Target) -> None:
     assert x is not None
     assert filters is not None
     assert op.layout is Layout.NCHW, "convolutions must be in NCHW here"
-    if is_integer(t, x, filters) and is_integer_result(t, x, y) and export_by_phases(node, t):
+    if (
+        is_integer(t, x, filters, bias_value)
+        and is_integer_result(t, x, y)
+        and export_by_phases(node, t)
+    ):
         return
     rank = op.spatial_rank
     perm = (rank + 1, 0, *range(1, rank + 1))

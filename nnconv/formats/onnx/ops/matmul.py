@@ -33,7 +33,7 @@ def export_fully_connected(node: Node, t: Target) -> None:
         offset = bias(t, bias_value, x=x, weights=filters, integer=False)
         t.set_real(y, t.node("Add", [product, offset]) if offset else product, op.activation)
         return
-    integer = is_integer(t, x, filters)
+    integer = is_integer(t, x, filters, bias_value)
     offset = bias(t, bias_value, x=x, weights=filters, integer=integer)
     rows = _row_shape(x, y) if integer else None
     if rows is not None or x.type.rank == 2:
