@@ -184,6 +184,6 @@ def _initial(data: object) -> object:
     import numpy as np
 
     array = np.asarray(data)
-    if array.size and bool((array == array.flat[0]).all()):
+    if array.size and (not any(array.strides) or bool((array == array.flat[0]).all())):
         return array.flat[0].item()
     return array.tolist()

@@ -142,7 +142,7 @@ class Variables:
 
 
 def blank(kind: TensorType, fill: int) -> np.ndarray:
-    """A variable of a type whose every element is ``fill``.
+    """A variable of a type whose every element is ``fill``: a read-only view that takes no memory.
 
     Raises:
         ValueError: when the shape isn't known, it would be beyond all measure, or ``fill`` is no
@@ -156,7 +156,7 @@ def blank(kind: TensorType, fill: int) -> np.ndarray:
     low, high = kind.dtype.int_range if fill else (0, 0)
     if not low <= fill <= high:
         raise ValueError(f"a variable of {kind.dtype} has zero point {fill}")
-    return np.full(shape, fill, kind.dtype.numpy)
+    return np.broadcast_to(np.asarray(fill, kind.dtype.numpy), shape)
 
 
 def evaluated(graph: Graph) -> list[np.ndarray] | None:
