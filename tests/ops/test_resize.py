@@ -13,6 +13,7 @@ from support.tflite_builder import TfliteBuilder
 
 QUANT = {
     "float32": None,
+    "float16": None,
     "int8": (0.05, 3),
     "uint8": (0.05, 131),
     "int16": (0.001, 0),
