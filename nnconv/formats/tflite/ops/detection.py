@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nnconv.formats.tflite.importer import Importer, Source
-
-if TYPE_CHECKING:
-    from nnconv.ops.detection import DetectionPostProcess
+from nnconv.ops.detection import DetectionPostProcess, NonMaxSuppression
 
 
 def import_non_max_suppression(s: Source) -> None:
     """NON_MAX_SUPPRESSION_V4, V5 (with scores and sigma)."""
-    from nnconv.ops.detection import NonMaxSuppression
-
     soft = s.op.name.endswith("V5")
     sizes = s.ints(2)
     if sizes is not None and len(sizes) != 1:
@@ -37,7 +33,6 @@ def import_non_max_suppression(s: Source) -> None:
 def import_post_process(s: Source) -> None:
     """TFLite_Detection_PostProcess: options are a FlexBuffers map; what lacks is 0 as in LiteRT."""
     from nnconv.formats.tflite.flexbuffer import read_map
-    from nnconv.ops.detection import DetectionPostProcess
 
     try:
         options = read_map(bytes(s.op.custom_options))
