@@ -196,7 +196,10 @@ class SubgraphImport:
         return builder.add_typed(Bitcast(dtype=value.dtype), [value], [kind], names=[name])[0]
 
     def _output(self, index: int) -> Value:
-        return self.value(index)
+        value, stated = self.value(index), self.tensors[index].shape
+        if value.shape is None and stated:  # an interface must at least state its rank
+            value.type = value.type.with_shape((None,) * len(stated))
+        return value
 
     def _name_outputs(self) -> None:
         """Let outputs that are another tensor's value (such as a variable's) have their names."""
