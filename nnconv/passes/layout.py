@@ -133,7 +133,7 @@ class LayoutPass:
         moving = {
             value
             for value, wish in zip(node.inputs, permuted.operands, strict=True)
-            if value is not None and wish is not None and value.data is None
+            if value is not None and wish is not None and constant_behind(value) is None
         }
         if isinstance(node.op, ResizeBilinear) and self.edge is None:
             return all(value.producer is not None for value in moving)
@@ -246,7 +246,8 @@ class _Walk:
         there = sum(
             not _keeps_order(v.type, best)
             for v, perm in zip(node.inputs, permuted.operands, strict=True)
-            if v is not None and v.data is None and perm is not None and v not in self.moved
+            if v is not None and perm is not None and v not in self.moved
+            if constant_behind(v) is None
         )
         return best if there + due <= back + leading else None
 
@@ -401,13 +402,14 @@ def _lifted(value: Value, perm: Perm, builder: Builder) -> Value:
     if all(dim == 1 for dim in shape):
         return value
     new = len(perm) - len(shape)
-    if value.data is None:
+    constant = constant_behind(value)
+    if constant is None or constant.data is None:
         full = builder.add(Unsqueeze(axes=tuple(range(new))), [value], name=value.name)
         return moved_by(builder, full, perm)
-    full = reshaped(builder, value, (*[1] * new, *value.data.shape))
+    full = reshaped(builder, value, (*[1] * new, *constant.data.shape))
     result = moved_by(builder, full, perm)
-    assert result.data is not None
-    extents = list(result.data.shape)
+    assert result.shape is not None
+    extents = [dim for dim in result.shape if isinstance(dim, int)]
     while extents[0] == 1:
         extents.pop(0)
     return reshaped(builder, result, extents)

@@ -19,6 +19,7 @@ from nnconv.ops.gather import Gather
 from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.norm import L2Normalization, LogSoftmax, Softmax
 from nnconv.ops.pool import MaxPool2D
+from nnconv.ops.quantize import Cast
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
 from nnconv.ops.shape import Concat, Reshape, ShapeOf, Split, Squeeze, Tile, Transpose, Unsqueeze
 from nnconv.ops.slices import Pad, Slice
@@ -41,6 +42,9 @@ class Net:
 
     def floats(self, *shape: int) -> Value:
         return self.b.const(self.rng.standard_normal(shape).astype(np.float32))
+
+    def floats16(self, *shape: int) -> Value:
+        return self.b.const(self.rng.standard_normal(shape).astype(np.float16))
 
     def conv(self, x: Value, filters: int, size: int = 1, stride: int = 1) -> Value:
         depth = x.shape[-1]  # type: ignore[index]
@@ -115,6 +119,20 @@ def test_constants_of_lower_rank_keep_their_meaning(shape):
     net = Net(1, 2, 3, 7)
     net.out(net.b.add(e.Mul(), [net.conv(net.x, 5), net.floats(*shape)]))
     assert move(net.graph) == 2
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (3, 1), (4, 1, 5), (4, 3, 5), (2, 4, 3, 5), (1, 1)])
+def test_widened_constants_follow_like_constants(shape):
+    net = Net(2, 4, 3, 7)
+    y = net.b.add(e.Add(), [net.x, net.b.add(Cast(dtype=F32), [net.floats16(7)])])
+    y = net.b.add(e.Mul(), [net.conv(y, 5), net.b.add(Cast(dtype=F32), [net.floats16(*shape)])])
+    net.out(net.conv(y, 2))
+    assert move(net.graph) == 2
+    assert all(c.dtype is DType.FLOAT16 for c in _cast(net.graph))
+
+
+def _cast(graph: Graph) -> list[Value]:
+    return [n.inputs[0] for n in graph.nodes if isinstance(n.op, Cast)]
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (3, 1), (4, 1, 5), (4, 3, 5), (2, 4, 3, 5), (1, 1)])
