@@ -388,12 +388,15 @@ def export_prelu(node: Node, t: Target) -> None:
     if slopes is not None and slopes.size and bool((slopes == slopes.flat[0]).all()):
         t.set_real(y, t.node("LeakyRelu", [name], alpha=float(slopes.flat[0])))
         return
-    # In a convolutional net only Relu, Mul and Add keep onnxruntime's blocked layout. With finite
-    # activations this form is exact to 2**-22 of the largest slope.
-    if slopes is not None and _among_convs(x, y) and bool((np.abs(slopes) <= 4).all()):
-        rest = t.const((1 - slopes).astype(t.real_type(x).numpy))
-        positive = t.node("Mul", [t.node("Relu", [name]), rest])
-        t.set_real(y, t.node("Add", [t.node("Mul", [name, factor]), positive]))
+    # In a convolutional net x + (1 - slope) * Relu(-x) is two passes in onnxruntime's blocked
+    # layout: a convolution takes the Relu in, another one the Add. With finite activations it is
+    # exact for x >= 0, and as near as (1 + slope) * 2**-24 of x else.
+    if slopes is not None and _is_per_channel(slopes, x) and _among_convs(x, y):
+        dtype = t.real_type(x).numpy
+        minus = t.const(np.full(slopes.shape, -1, dtype))
+        negative = t.node("Relu", [t.node("Mul", [name, minus])])
+        part = t.node("Mul", [negative, t.const((1 - slopes).astype(dtype))])
+        t.set_real(y, t.node("Add", [part, name]))
     elif slopes is not None and bool(((slopes <= 1) & (slopes != 0)).all()):
         t.set_real(y, t.node("Max", [name, t.node("Mul", [name, factor])]))
     else:
@@ -410,6 +413,11 @@ def _constant_reals(value: Value) -> np.ndarray | None:
     if source.quant is not None and source.dtype.is_integer:
         return dequantize(source.data, source.quant)
     return source.data.astype(np.float32)
+
+
+def _is_per_channel(slopes: np.ndarray, x: Value) -> bool:
+    """Whether there is a slope for each channel of NCHW data."""
+    return x.type.rank == 4 and x.shape is not None and slopes.shape[-3:] == (x.shape[1], 1, 1)
 
 
 def _among_convs(x: Value, y: Value) -> bool:
