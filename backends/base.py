@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -221,9 +221,14 @@ def _fitting(info: TensorInfo, data: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(array.shape)
 
 
-def infos_of(values: Sequence[Value]) -> tuple[TensorInfo, ...]:
-    """Descriptions of a graph's inputs or outputs, with names made unique."""
-    names = unique_names(value.name for value in values)
+def interface_names(names: Iterable[str], kind: str) -> list[str]:
+    """Names of inputs or outputs (``kind``) as the ONNX writer would make them unique."""
+    return unique_names(name or f"{kind}_{index}" for index, name in enumerate(names))
+
+
+def infos_of(values: Sequence[Value], kind: str) -> tuple[TensorInfo, ...]:
+    """Descriptions of a graph's inputs or outputs (``kind``), with names made unique."""
+    names = interface_names((value.name for value in values), kind)
     return tuple(
         TensorInfo(name, value.dtype, value.shape, value.quant)
         for name, value in zip(names, values, strict=True)

@@ -17,6 +17,7 @@ from nnconv.backends.base import (
     aliases,
     check_options,
     check_threads,
+    interface_names,
     one_line,
     refusal,
 )
@@ -26,7 +27,7 @@ from nnconv.formats import detect
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite.reader import EntryPoint, entry_points
 from nnconv.formats.tflite.types import dtype_of, quant_of, shape_of
-from nnconv.ir.graph import Model, unique_names
+from nnconv.ir.graph import Model
 from nnconv.ir.types import Shape
 
 RESOLVERS = {
@@ -145,8 +146,8 @@ class LiteRtExecutable(Executable):
 
     def _describe(self, file: wire.File, shapes: dict[str, Shape]) -> None:
         subgraph = file.subgraphs[self._entry.subgraph]
-        self.inputs = _infos(file, subgraph, subgraph.inputs)
-        self.outputs = _infos(file, subgraph, subgraph.outputs)
+        self.inputs = _infos(file, subgraph, subgraph.inputs, "input")
+        self.outputs = _infos(file, subgraph, subgraph.outputs, "output")
         called = dict(zip(subgraph.inputs, (info.name for info in self.inputs), strict=True))
         pairs = [(name, called[index]) for name, index in self._entry.inputs if index in called]
         self._aliases = aliases(pairs, self.inputs)
@@ -232,10 +233,10 @@ def _choose(file: wire.File, key: str | None) -> EntryPoint:
 
 
 def _infos(
-    file: wire.File, subgraph: wire.Subgraph, indices: Sequence[int]
+    file: wire.File, subgraph: wire.Subgraph, indices: Sequence[int], kind: str
 ) -> tuple[TensorInfo, ...]:
     tensors = [subgraph.tensors[index] for index in indices]
-    names = unique_names(tensor.name for tensor in tensors)
+    names = interface_names((tensor.name for tensor in tensors), kind)
     return tuple(
         TensorInfo(name, dtype_of(tensor), shape_of(tensor), quant_of(file, subgraph, tensor))
         for name, tensor in zip(names, tensors, strict=True)

@@ -51,7 +51,8 @@ class ReferenceExecutable(Executable):
         super().__init__(device)
         entry = choose_signature(model, signature)
         self._graph = entry.graph
-        inputs, outputs = infos_of(self._graph.inputs), infos_of(self._graph.outputs)
+        inputs = infos_of(self._graph.inputs, "input")
+        outputs = infos_of(self._graph.outputs, "output")
         self._fed = [info.name for info in inputs]
         self._results = [info.name for info in outputs]
         plain_in, plain_out = len(entry.inputs), len(entry.outputs)

@@ -177,6 +177,23 @@ def test_written_file_keeps_states_as_the_source_does(tmp_path):
         assert_close(b, a)
 
 
+@pytest.mark.parametrize("device", RUNNABLE)
+def test_names_that_are_empty_or_doubled_are_made_the_same_everywhere(tmp_path, device):
+    b = TfliteBuilder()
+    inputs = [b.input(name, "float32", (2,)) for name in ("", "a", "a", "")]
+    names = ["", "b", "b", ""]
+    for x, name in zip(inputs, names, strict=True):
+        b.output(b.op("ABS", [x], [("float32", (2,), None, name)]))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(b.build())
+    executable = compile_for(path, device)
+    assert [i.name for i in executable.inputs] == ["input_0", "a", "a_1", "input_3"]
+    assert [o.name for o in executable.outputs] == ["output_0", "b", "b_1", "output_3"]
+    feeds = {i.name: np.full(2, -n, np.float32) for n, i in enumerate(executable.inputs)}
+    found = [array.tolist() for array in executable.run(feeds).values()]
+    assert found == [[n, n] for n in range(4)]
+
+
 @pytest.mark.parametrize("device", ["onnxruntime:cpu", "reference"])
 def test_model_in_memory_runs_and_stays_as_it_was(file, device):
     from nnconv.ir.printer import print_model
