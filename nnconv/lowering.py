@@ -96,16 +96,20 @@ def to_onnx(
     if int8 not in INT8_FORMS:
         raise UsageError(f"int8 {int8!r}; allowed are {', '.join(INT8_FORMS)}")
     layout = LayoutPass(Layout.NCHW, edge=model.main if io_layout == "nchw" else None)
-    run_passes(model, onnx_passes(layout))
+    run_passes(model, onnx_passes(layout, moves_edge=io_layout == "nchw"))
     result, written = writer.to_wire(model, model.main, opset=version, resign=int8 == "resign")
     return Lowered(result, written, layout.moved_io)
 
 
-def onnx_passes(layout: Pass) -> list[Pass]:
-    """The passes that bring a graph into the form that the ONNX writer takes, in order."""
+def onnx_passes(layout: Pass, *, moves_edge: bool = False) -> list[Pass]:
+    """The passes that bring a graph into the form that the ONNX writer takes, in order.
+
+    With ``moves_edge`` the layout pass moves the interface too: no input then needs a transpose.
+    """
     from nnconv.passes.fold_constants import FoldConstantsPass
     from nnconv.passes.fold_dilation import FoldDilationPass
     from nnconv.passes.fold_pads import FoldPadsPass
+    from nnconv.passes.merge_columns import MergeColumnsPass
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.tidy import TidyPass
     from nnconv.passes.widen_channels import WidenChannelsPass
@@ -117,6 +121,7 @@ def onnx_passes(layout: Pass) -> list[Pass]:
         FoldDilationPass(),
         FoldPadsPass(),
         WidenChannelsPass(),
+        *([] if moves_edge else [MergeColumnsPass()]),
         layout,
         TidyPass(settled=True),
         PrunePass(),
