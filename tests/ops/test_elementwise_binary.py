@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from support.elementwise import QUANTS, WIDER, one_op
-from support.spine import Case, check, optimized_ops
+from support.spine import Case, check, onnx_ops, optimized_ops
 
 SHAPE = (2, 3, 4, 5)
 SECOND = {"int8": (0.04, -9), "uint8": (0.04, 119), "int16": (0.0007, 0)}
@@ -307,3 +307,27 @@ def test_division_of_the_least_integer_by_minus_one_wraps(tmp_path: Path) -> Non
 def test_differences_are_integer_additions(tmp_path: Path) -> None:
     check(_case("SUB", "int8"), tmp_path)
     assert optimized_ops(tmp_path / "model.onnx", tmp_path).get("QLinearAdd") == 1
+
+
+@pytest.mark.parametrize(
+    ("shapes", "expands"),
+    [
+        (((1, 50, 16, 2), (1, 50, 1, 2)), 1),
+        (((1, 50, 1, 2), (1, 50, 16, 2)), 1),
+        (((50, 16, 2), (50, 16, 1)), 1),
+        (((1, 50, 16, 2), (1, 1, 2)), 1),
+        (((1, 50, 16, 8), (1, 50, 1, 8)), 0),
+        (((1, 50, 2, 16), (1, 50, 2, 1)), 0),
+        (((1, 5, 16, 2), (1, 5, 1, 2)), 0),
+        (((1, 50, 16, 2), (1, 1)), 0),
+        (((1, 50, 1, 2), (1, 1, 16, 2)), 0),
+    ],
+    ids=str,
+)
+def test_short_runs_are_repeated_beforehand(
+    shapes: tuple[tuple[int, ...], tuple[int, ...]], expands: int, tmp_path: Path
+) -> None:
+    result = np.broadcast_shapes(*shapes)
+    operands = [("float32", shape) for shape in shapes]
+    check(one_op("MUL-runs", "MUL", operands, ("float32", result)), tmp_path)
+    assert onnx_ops(tmp_path / "model.onnx").get("Expand", 0) == expands

@@ -8,6 +8,7 @@ import numpy as np
 
 from nnconv.formats.onnx import exact, wire
 from nnconv.formats.onnx.angle import angle
+from nnconv.formats.onnx.broadcast import in_full
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.ir.dtype import DType
@@ -236,7 +237,7 @@ def export_arithmetic(node: Node, t: Target) -> None:
     if isinstance(op, e.Sub) and _is_small(a, t) and _is_small(b, t) and _is_small(y, t):
         t.set_real(y, t.node("Add", [t.real(a), _negated(b, t)]), op.activation)
         return
-    names = [t.real(a), t.real(b)]
+    names = [in_full(a, b, t), in_full(b, a, t)]
     if not _is_plain_integer(y):
         t.set_real(y, t.node(ARITHMETIC[type(op)], names), op.activation)
         return

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.turn import turn
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
@@ -119,7 +120,7 @@ def export_transpose(node: Node, t: Target) -> None:
     assert isinstance(op, s.Transpose)
     assert x is not None
     if op.perm is not None:
-        t.set_codes(y, t.node("Transpose", [t.codes(x)], perm=op.perm))
+        t.set_codes(y, turn(t, t.codes(x), op.perm, static_shape(x.shape)))
         return
     if x.shape is None:
         raise t.unsupported("the permutation is computed at run time, and the rank isn't known")
