@@ -110,6 +110,7 @@ def onnx_passes(layout: Pass, *, moves_edge: bool = False) -> list[Pass]:
     from nnconv.passes.fold_dilation import FoldDilationPass
     from nnconv.passes.fold_pads import FoldPadsPass
     from nnconv.passes.merge_columns import MergeColumnsPass
+    from nnconv.passes.move_codes import MoveCodesPass
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.tidy import TidyPass
     from nnconv.passes.widen_channels import WidenChannelsPass
@@ -123,6 +124,7 @@ def onnx_passes(layout: Pass, *, moves_edge: bool = False) -> list[Pass]:
         WidenChannelsPass(),
         *([] if moves_edge else [MergeColumnsPass()]),
         layout,
+        MoveCodesPass(),
         TidyPass(settled=True),
         PrunePass(),
     ]

@@ -1,0 +1,77 @@
+"""Moves of dequantized numbers, in each place and form: codes are moved, and onnxruntime loads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from support.spine import Case, check, onnx_ops
+from support.tflite_builder import Tensor, TfliteBuilder
+
+SHAPE = (2, 4, 1, 6)
+QUANT = (0.05, 3)
+
+
+def _ints(b: TfliteBuilder, *values: int) -> Tensor:
+    return b.const(np.asarray(values, np.int32))
+
+
+MOVES = {
+    "RESHAPE": ((8, 6), lambda b: [_ints(b, 8, 6)], {"new_shape": (8, 6)}, 1),
+    "SQUEEZE": ((2, 4, 6), lambda _: [], {"squeeze_dims": (2,)}, 1),
+    "EXPAND_DIMS": ((2, 1, 4, 1, 6), lambda b: [_ints(b, 1)], {}, 1),
+    "TRANSPOSE": ((4, 2, 6, 1), lambda b: [_ints(b, 1, 0, 3, 2)], {}, 1),
+    "SLICE": ((2, 2, 1, 5), lambda b: [_ints(b, 0, 1, 0, 1), _ints(b, 2, 2, 1, 5)], {}, 1),
+    "MAX_POOL_2D": (
+        (2, 2, 1, 6),
+        lambda _: [],
+        {"filter_height": 2, "filter_width": 1, "stride_h": 2, "stride_w": 1, "padding": "VALID"},
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("follower", [False, True])
+@pytest.mark.parametrize("int8", ["keep", "resign"])
+@pytest.mark.parametrize("opset", [13, 21, 24])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("op", MOVES)
+def test_codes_are_moved(op, dtype, opset, int8, follower, tmp_path):
+    shape, operands, options, version = MOVES[op]
+
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", dtype, SHAPE, quant=QUANT if dtype != "int16" else (0.05, 0))
+        real = b.op("DEQUANTIZE", [x], [("float32", SHAPE)])
+        moved = b.op(
+            op, [real, *operands(b)], [("float32", shape)], options=options, version=version
+        )
+        b.output(b.op("TANH", [moved], [("float32", shape)]) if follower else moved)
+
+    check(Case(op, build, options={"opset": opset, "int8": int8}), tmp_path)
+
+
+def test_other_readers_keep_the_numbers(tmp_path):
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", "int8", SHAPE, quant=QUANT)
+        real = b.op("DEQUANTIZE", [x], [("float32", SHAPE)])
+        flat = b.op("RESHAPE", [real, _ints(b, 48)], [("float32", (48,))])
+        b.output(flat, b.op("ABS", [real], [("float32", SHAPE)]), real)
+
+    check(Case("readers", build, options={"int8": "keep"}), tmp_path)
+    assert onnx_ops(tmp_path / "model.onnx")["DequantizeLinear"] == 2
+
+
+def test_a_chain_of_moves_is_gone_through(tmp_path):
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", "int8", SHAPE, quant=QUANT)
+        real = b.op("DEQUANTIZE", [x], [("float32", SHAPE)])
+        turned = b.op("TRANSPOSE", [real, _ints(b, 3, 1, 0, 2)], [("float32", (6, 4, 2, 1))])
+        cut = b.op(
+            "SLICE",
+            [turned, _ints(b, 1, 0, 0, 0), _ints(b, 4, 4, 2, 1)],
+            [("float32", (4, 4, 2, 1))],
+        )
+        b.output(cut)
+
+    check(Case("chain", build, options={"int8": "keep"}), tmp_path)
+    assert list(onnx_ops(tmp_path / "model.onnx")) == ["Transpose", "Slice", "DequantizeLinear"]
