@@ -92,3 +92,24 @@ def test_resizing_between_convolutions_stays_in_their_layout(op, tmp_path):
     kernels = optimized_ops(target, tmp_path)
     assert kernels["Upsample"] == 1
     assert kernels.get("ReorderInput", 0) <= 1
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("io_layout", ["keep", "nchw"])
+def test_outputs_keep_their_names_where_transposes_meet(io_layout, both, tmp_path):
+    b = TfliteBuilder()
+    x = b.input("x", "float32", (2, 4, 5, 3))
+    y = _conv(b, x, 3, 16)
+    order = b.const(np.array([0, 3, 1, 2], np.int32))
+    turned = b.op("TRANSPOSE", [y, order], [("float32", (2, 16, 4, 5), None, "turned")])
+    b.output(*([y, turned] if both else [turned]))
+    source, target = tmp_path / "m.tflite", tmp_path / "m.onnx"
+    source.write_bytes(b.build())
+    nnconv.convert(source, target, io_layout=io_layout)
+    session = onnxruntime.InferenceSession(str(target), providers=["CPUExecutionProvider"])
+    names = [info.name for info in session.get_outputs()]
+    assert names == ([y.name, "turned"] if both else ["turned"])
+    data = RNG.standard_normal((2, 4, 5, 3)).astype(np.float32)
+    feed = data.transpose(0, 3, 1, 2) if io_layout == "nchw" else data
+    result = session.run(["turned"], {"x": feed})[0]
+    np.testing.assert_allclose(result, run_litert(source.read_bytes(), [data])[-1], atol=1e-5)

@@ -22,7 +22,7 @@ from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.norm import L2Normalization, LogSoftmax, Softmax
 from nnconv.ops.resize import ResizeBilinear
 from nnconv.ops.rewrite import constant_behind, reshaped, transposed
-from nnconv.ops.shape import Reshape, Transpose, Unsqueeze
+from nnconv.ops.shape import Identity, Reshape, Transpose, Unsqueeze
 from nnconv.ops.spatial import to_layout
 
 _LAST_AXIS_OPS = (Softmax, LogSoftmax, L2Normalization)
@@ -205,10 +205,11 @@ class _Walk:
         for index, value in enumerate(self.graph.outputs):
             moved = index < movable and value in self._gone and value not in self.native
             if moved and len(self.moved[value][0]) > 3:
-                outputs.append(self.moved[value][1])
+                result = self.moved[value][1]
                 names.append(value.name)
             else:
-                outputs.append(self._native(value, builder))
+                result = self._native(value, builder)
+            outputs.append(_named(result, value.name, outputs, builder))
         self.graph.outputs = outputs
         for node in reversed(self._dead):
             self.graph.remove(node)
@@ -366,6 +367,16 @@ class _Walk:
                 return None
             layers.append(use.node)
         return layers
+
+
+def _named(value: Value, name: str, outputs: Sequence[Value], builder: Builder) -> Value:
+    """``value`` as a graph output called ``name``: a copy where it has to keep another name."""
+    if value.name == name:
+        return value
+    if value.producer is not None and value not in outputs:
+        value.name = name
+        return value
+    return builder.add_typed(Identity(), [value], [value.type], names=[name])[0]
 
 
 def _prefers_last(node: Node) -> bool:
