@@ -106,7 +106,7 @@ def compare(
         a, w = actual.astype(np.float64), wanted.astype(np.float64)
         spread = [np.abs(s.astype(np.float64) - w) for s in shaken]
         moved = np.nan_to_num(np.max(spread, axis=0), nan=np.inf) if spread else np.zeros(w.shape)
-        least = 1.0 if quantized else 3e-6 * (np.abs(w[np.isfinite(w)]).max(initial=0) or 1.0)
+        least = 1.0 if quantized else 3e-6 * max(np.abs(w[np.isfinite(w)]).max(initial=0), 0.05)
         bound = (1 if quantized else 2) * moved[np.isfinite(moved)].max(initial=0) + least
         both = np.isfinite(a) & np.isfinite(w) & np.isfinite(moved)
         same = (a == w) | (np.isnan(a) & np.isnan(w)) | ~np.isfinite(moved)

@@ -226,7 +226,7 @@ def partner(n: Net, x: Slot, *, same: bool = False) -> Slot:
     made = n.like(x, shape)
     if x.quant is not None and not same and n.chance(0.7):
         assert isinstance(x.quant, tuple)
-        made = n.const(made.data, quant=(float(np.float32(x.quant[0] * 0.6)), x.quant[1]))
+        made = n.const(made.data, quant=(float(np.float32(x.quant[0] * 0.6137)), x.quant[1]))
     return made
 
 
