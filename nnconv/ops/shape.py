@@ -332,11 +332,9 @@ class Split(Move):
         ):
             raise ValueError(f"parts {list(self.sizes)} don't make up extent {extent}")
         rest = extent - given if isinstance(extent, int) else None
-        results: tuple[TensorType, ...] = ()
-        for size in self.sizes:
-            dim = rest if size < 0 else size
-            results += moved(x, (*x.shape[: self.axis], dim, *x.shape[self.axis + 1 :]))
-        return results
+        before, after = x.shape[: self.axis], x.shape[self.axis + 1 :]
+        dims = (rest if size < 0 else size for size in self.sizes)
+        return tuple(kind for dim in dims for kind in moved(x, (*before, dim, *after)))
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
         if operand_type(types, 0).rank != len(perm):

@@ -11,6 +11,7 @@ ones; one forward, to rewrite.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -170,6 +171,7 @@ class _Walk:
         self.native: dict[Value, Value] = {}
         self._gone: set[Value] = set()
         self._due: dict[Value, bool] = {}
+        self._following: dict[tuple[Node, Perm], bool] = {}
         self._dead: list[Node] = []
         self._outputs = graph.output_set()
 
@@ -231,7 +233,7 @@ class _Walk:
         ]
         if not perms:
             return wish
-        best = max(perms, key=perms.count)
+        best, _ = Counter(perms).most_common(1)[0]
         permuted = node.op.permute(best, node.input_types)
         if wish == best or permuted is None:
             return best
@@ -257,9 +259,17 @@ class _Walk:
         due = self._due.get(value)
         if due is None:
             due = self._due[value] = value in self._outputs or any(
-                use.node.op.permute(perm, use.node.input_types) is None for use in value.uses
+                not self._follows(use.node, perm) for use in value.uses
             )
         return due
+
+    def _follows(self, node: Node, perm: Perm) -> bool:
+        """Whether a node still to come can work in ``perm``; asked for each of its operands."""
+        found = self._following.get((node, perm))
+        if found is None:
+            found = node.op.permute(perm, node.input_types) is not None
+            self._following[node, perm] = found
+        return found
 
     def _readers(self, node: Node, permuted: Permuted) -> tuple[int, bool]:
         """How many moved results have to be turned back somewhere, and whether some lead on."""
