@@ -23,7 +23,8 @@ from nnconv.ir.types import Dim, TensorType
 from nnconv.ops.shape import index_operand, moved
 from nnconv.ops.spatial import other, spatial_dims, to_layout
 
-_TYPES = FLOATS | {DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32}
+_REAL = FLOATS | {DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32}
+_CHOSEN = _REAL | {DType.UINT32, DType.BOOL}
 
 
 @op_class
@@ -64,7 +65,7 @@ class ResizeBilinear(_Resize):
     TFLite RESIZE_BILINEAR, ONNX Resize (linear), NNAPI RESIZE_BILINEAR, NNRt RESIZE_BILINEAR.
     """
 
-    operands = (Operand("x", _TYPES), index_operand("size"))
+    operands = (Operand("x", _REAL), index_operand("size"))
 
 
 class ResizeNearest(_Resize):
@@ -76,7 +77,7 @@ class ResizeNearest(_Resize):
     TFLite and NNAPI RESIZE_NEAREST_NEIGHBOR, ONNX Resize (nearest), NNRt RESIZE.
     """
 
-    operands = (Operand("x", _TYPES), index_operand("size"))
+    operands = (Operand("x", _CHOSEN), index_operand("size"))
     quant_rule = QuantRule.CODES
 
 

@@ -30,6 +30,7 @@ from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType, merge_shapes, static_shape
 from nnconv.ops.elements import elements
+from nnconv.ops.quantize import Bitcast
 
 if TYPE_CHECKING:
     from nnconv.formats.tflite.subgraph import SubgraphImport
@@ -111,6 +112,19 @@ class Source:
         value = self.optional(index)
         if value is None:
             raise self.op.fail(f"operand {index} is missing")
+        return value
+
+    def real_operand(self, index: int) -> Value:
+        """A required operand that stands for real values.
+
+        LiteRT runs some ops on integers that have no quantization parameters, to no use.
+
+        Raises:
+            NotConvertible: when it is of such integers.
+        """
+        value = self.operand(index)
+        if value.dtype.is_integer and value.quant is None:
+            raise self.unsupported(f"{value.type} has no quantization parameters")
         return value
 
     def all_operands(self) -> list[Value]:
@@ -250,6 +264,20 @@ class Source:
         for index, value in enumerate(values[: len(self.op.outputs)]):
             self.bind(index, value)
         return values
+
+    def emit_rounded(self, op: Op, inputs: Sequence[Value]) -> None:
+        """``emit`` for an op on real values that LiteRT also runs on integers without parameters.
+
+        These stand for themselves and the result is rounded: their scale is 1.
+        """
+        x = inputs[0]
+        if x.quant is not None or not x.dtype.is_integer:
+            self.emit(op, inputs)
+            return
+        whole = Quant(scale=(1.0,), zero_point=(0,))
+        counts = self.add(Bitcast(dtype=x.dtype), [x], quant=whole)
+        result = self.add(op, [counts, *inputs[1:]], quant=whole)
+        self.bind(0, self.add(Bitcast(dtype=x.dtype), [result]))
 
     def bind(self, index: int, value: Value) -> None:
         """Let ``value`` be result number ``index``: its dtype and parameters become the file's.

@@ -33,7 +33,12 @@ _MEANT: dict[tuple[bool, bool], _Mode] = {
 }
 """The mode that has the op's definition, for extents that aren't known."""
 
-_MOVED_AS = {DType.INT16: DType.INT32, DType.UINT16: DType.INT32}
+_MOVED_AS = {
+    DType.INT16: DType.INT32,
+    DType.UINT16: DType.INT32,
+    DType.UINT32: DType.INT32,
+    DType.BOOL: DType.UINT8,
+}
 """For types that onnxruntime doesn't resize: one that it does."""
 
 

@@ -74,10 +74,8 @@ FOR_REALS = frozenset(UNARY) - {"ABS", "SIGN", "LOGICAL_NOT", "ZEROS_LIKE"}
 
 def _plain(op: Op, count: int) -> Importer:
     def importer(s: Source) -> None:
-        operands = [s.operand(i) for i in range(count)]
-        if s.op.name in FOR_REALS and operands[0].dtype.is_integer and not operands[0].quant:
-            raise s.unsupported(f"{operands[0].type} has no quantization parameters")
-        s.emit(op, operands)
+        operand = s.real_operand if s.op.name in FOR_REALS else s.operand
+        s.emit(op, [operand(i) for i in range(count)])
 
     return importer
 
@@ -99,17 +97,17 @@ def import_arithmetic(s: Source) -> None:
 
 def import_leaky_relu(s: Source) -> None:
     """LEAKY_RELU."""
-    s.emit(e.LeakyRelu(alpha=s.options.float("alpha")), [s.operand(0)])
+    s.emit(e.LeakyRelu(alpha=s.options.float("alpha")), [s.real_operand(0)])
 
 
 def import_gelu(s: Source) -> None:
     """GELU."""
-    s.emit(e.Gelu(approximate=s.options.bool("approximate")), [s.operand(0)])
+    s.emit(e.Gelu(approximate=s.options.bool("approximate")), [s.real_operand(0)])
 
 
 def import_prelu(s: Source) -> None:
     """PRELU."""
-    s.emit(e.PRelu(), [s.operand(0), s.operand(1)])
+    s.emit(e.PRelu(), [s.real_operand(0), s.real_operand(1)])
 
 
 def import_select(s: Source) -> None:

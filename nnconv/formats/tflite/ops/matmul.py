@@ -61,8 +61,8 @@ def import_batch_matmul(s: Source) -> None:
     """BATCH_MATMUL; int8 to int32 multiplies plain integers, without zero points."""
     a, b = s.operand(0), s.operand(1)
     op = MatMul(transpose_a=s.options.bool("adj_x"), transpose_b=s.options.bool("adj_y"))
-    if a.quant is None or b.quant is None or s.output_type().dtype is not DType.INT32:
-        s.emit(op, [a, b])
+    if s.output_type().dtype is not DType.INT32:
+        s.emit(op, [s.real_operand(0), s.real_operand(1)])
         return
     inputs = [_plain(s, a), _plain(s, b)]
     kind = replace(s.builder.infer(op, inputs)[0], dtype=DType.INT32, quant=_PLAIN)

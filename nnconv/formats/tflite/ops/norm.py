@@ -13,25 +13,25 @@ def _last_axis(s: Source, x: Value) -> int:
 
 def import_softmax(s: Source) -> None:
     """SOFTMAX."""
-    x = s.operand(0)
+    x = s.real_operand(0)
     s.emit(n.Softmax(axis=_last_axis(s, x), beta=s.options.float("beta")), [x])
 
 
 def import_log_softmax(s: Source) -> None:
     """LOG_SOFTMAX."""
-    x = s.operand(0)
+    x = s.real_operand(0)
     s.emit(n.LogSoftmax(axis=_last_axis(s, x)), [x])
 
 
 def import_l2_normalization(s: Source) -> None:
     """L2_NORMALIZATION."""
-    x = s.operand(0)
+    x = s.real_operand(0)
     s.emit(n.L2Normalization(axis=_last_axis(s, x), activation=s.activation()), [x])
 
 
 def import_local_response_normalization(s: Source) -> None:
     """LOCAL_RESPONSE_NORMALIZATION."""
-    x, options = s.operand(0), s.options
+    x, options = s.real_operand(0), s.options
     op = n.LocalResponseNormalization(
         axis=_last_axis(s, x),
         radius=options.int("radius"),

@@ -29,7 +29,10 @@ def import_pool(s: Source) -> None:
         padding=padding,
         activation=s.activation(),
     )
-    s.emit(op, [x])
+    if isinstance(op, MaxPool2D):
+        s.emit(op, [x])
+    else:
+        s.emit_rounded(op, [x])
 
 
 IMPORTERS: dict[str, Importer] = dict.fromkeys(POOLS, import_pool)

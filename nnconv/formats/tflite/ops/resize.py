@@ -31,7 +31,11 @@ def import_resize(s: Source) -> None:
         align_corners=align_corners,
         half_pixel=half_pixel,
     )
-    s.emit(op, [x, s.operand(1)] if size is None else [x])
+    operands = [x, s.operand(1)] if size is None else [x]
+    if isinstance(op, ResizeBilinear):
+        s.emit_rounded(op, operands)
+    else:
+        s.emit(op, operands)
 
 
 IMPORTERS: dict[str, Importer] = dict.fromkeys(RESIZES, import_resize)

@@ -7,6 +7,7 @@ from nnconv.formats.tflite.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ops.diagonal import MatrixDiag, MatrixSetDiag
 from nnconv.ops.gather import Reduction
+from nnconv.ops.quantize import Cast
 from nnconv.ops.window import Dilate, ReduceWindow
 
 FUNCTIONS = {
@@ -18,6 +19,14 @@ FUNCTIONS = {
     int(ReduceWindowFunction.ANY): Reduction.OR,
 }
 
+LOGICAL = {
+    Reduction.ADD: Reduction.OR,
+    Reduction.MUL: Reduction.AND,
+    Reduction.MIN: Reduction.AND,
+    Reduction.MAX: Reduction.OR,
+}
+"""What arithmetic comes to on truth values."""
+
 
 def import_reduce_window(s: Source) -> None:
     """REDUCE_WINDOW: window, strides and dilations are constants."""
@@ -25,16 +34,20 @@ def import_reduce_window(s: Source) -> None:
     reduction = FUNCTIONS.get(s.options.int("reduce_function"))
     if reduction is None:
         raise s.op.fail(f"reduce function {s.options.int('reduce_function')} is unknown")
-    logical = reduction in (Reduction.AND, Reduction.OR)
-    if logical is not (x.dtype is DType.BOOL):
-        raise s.unsupported(f"reduce function {reduction.value} of {x.dtype}")
+    if x.dtype is DType.BOOL:
+        reduction = LOGICAL.get(reduction, reduction)
     op = ReduceWindow(
         reduction=reduction,
         window=s.required_ints(2, "the window"),
         stride=s.required_ints(3, "the strides"),
         dilation=s.required_ints(4, "the dilations"),
     )
-    s.emit(op, [x, init])
+    if x.dtype is not DType.BOOL and reduction not in LOGICAL:
+        # Numbers stand for whether they are zero; the result is 0 or 1 in their type.
+        truths = [s.add(Cast(dtype=DType.BOOL), [value]) for value in (x, init)]
+        s.emit(Cast(dtype=x.dtype), [s.add(op, truths)])
+    else:
+        s.emit(op, [x, init])
 
 
 def import_dilate(s: Source) -> None:
