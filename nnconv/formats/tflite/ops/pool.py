@@ -29,7 +29,7 @@ def import_pool(s: Source) -> None:
         padding=padding,
         activation=s.activation(),
     )
-    if isinstance(op, MaxPool2D):
+    if s.op.name == "MAX_POOL_2D":
         s.emit(op, [x])
     else:
         s.emit_rounded(op, [x])

@@ -32,7 +32,7 @@ def import_resize(s: Source) -> None:
         half_pixel=half_pixel,
     )
     operands = [x, s.operand(1)] if size is None else [x]
-    if isinstance(op, ResizeBilinear):
+    if s.op.name == "RESIZE_BILINEAR":
         s.emit_rounded(op, operands)
     else:
         s.emit(op, operands)
