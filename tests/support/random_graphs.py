@@ -1,8 +1,8 @@
 """Random TFLite graphs, and what they must come to on every way through the converter.
 
-`support.random_net.Net` draws a graph op by op (the ops are in `support.random_ops`) and carries
-an example of each tensor along, so that quantization parameters suit the values. `check` runs it
-through LiteRT, the reference backend and onnxruntime.
+`support.random_net.Net` draws a graph op by op (`support.random_ops`, `support.random_patterns`)
+and carries an example of each tensor along, so that quantization parameters suit the values.
+`check` runs it through LiteRT, the reference backend and onnxruntime.
 
 How far two right answers may lie apart in a graph of many quantized ops depends on the graph: one
 step behind a rounding grows in what follows, or flips a comparison. So the bounds are measured: the
@@ -29,7 +29,7 @@ from nnconv.ir.op import QuantRule
 from nnconv.ir.verifier import verify_model
 from support.litert import LiteRtRunner
 from support.random_net import Net, UnfitError
-from support.random_ops import add_random
+from support.random_patterns import add_random
 from support.spine import onnx_session, random_array
 
 
@@ -37,8 +37,11 @@ def draw(seed: int) -> tuple[Net, bytes]:
     """The net of a seed, and its file."""
     net = Net(seed)
     for _ in range(net.number(1, 2)):
-        rank = net.one([4, 4, 4, 3, 2])
-        shape = (net.batch, *(net.number(1, 7) for _ in range(rank - 1)))
+        rank = net.one([4, 4, 4, 4, 3, 2, 1, 5])
+        extents = [net.number(1, 7) for _ in range(rank - 1)]
+        if extents and net.chance(0.1):
+            extents[-1] = net.one([8, 16, 17])
+        shape = (net.batch, *extents)
         net.add_input(net.dtype, shape)
     if net.chance(0.15):
         net.add_input("int32", (net.batch, net.number(1, 6)))
@@ -132,7 +135,10 @@ def check(seed: int, folder: Path, *, shakes: int = 6) -> Net:
     Raises:
         AssertionError: two of them differ, or an error came up on one.
     """
-    net, content = draw(seed)
+    try:
+        net, content = draw(seed)
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: {error!r}") from error
     try:
         check_net(net, content, folder, shakes=shakes)
     except Exception as error:

@@ -82,6 +82,7 @@ class Net:
         self.batch = 1 if self.dynamic else int(self.rng.integers(1, 3))
         self.slots: list[Slot] = []
         self.inputs: list[Slot] = []
+        self.shared: dict[object, Slot] = {}
         self.used: set[int] = set()
         self.log: list[str] = []
 
@@ -147,7 +148,14 @@ class Net:
         return self.const(np.asarray(values, np.int32))
 
     def like(self, slot: Slot, shape: Sequence[int]) -> Slot:
-        """A random constant of another tensor's type and parameters."""
+        """A random constant of another tensor's type and parameters; now and then a used one."""
+        key = (slot.dtype, slot.quant, tuple(shape))
+        if key in self.shared and self.chance(0.3):
+            return self.shared[key]
+        self.shared[key] = self._random_const(slot, shape)
+        return self.shared[key]
+
+    def _random_const(self, slot: Slot, shape: Sequence[int]) -> Slot:
         if slot.quant is not None:
             low, high = np.iinfo(slot.dtype).min, np.iinfo(slot.dtype).max
             codes = self.rng.integers(low, high, shape, endpoint=True)

@@ -269,7 +269,7 @@ def compared(n: Net) -> None:
     op = n.one(["EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"])
     x = n.pick(*FLOAT, *BYTES, "int32", "int64")
     # LiteRT brings codes of different scales to few bits: numbers nearly alike may be equal there
-    n.add(op, [x, partner(n, x, same="EQUAL" in op and op[0] in "EN")], ["bool"])
+    n.add(op, [x, partner(n, x, same=True)], ["bool"])
 
 
 def logical(n: Net) -> None:
@@ -285,9 +285,12 @@ def select(n: Net) -> None:
     kind = n.pick(*FLOAT, *CODED, "int32", where=lambda s: _fits(s.shape, condition.shape))
     if n.dynamic and (kind.rank != condition.rank or kind.shape[0] != condition.shape[0]):
         raise UnfitError
+    other = partner(n, kind, same=True)
+    if not _fits(other.shape, np.broadcast_shapes(kind.shape, condition.shape)):
+        raise UnfitError
     n.add(
         "SELECT_V2",
-        [condition, kind, partner(n, kind, same=True)],
+        [condition, kind, other],
         [kind.dtype],
         quant=(
             kind.quant  # type: ignore[arg-type]
@@ -740,13 +743,3 @@ MAKERS: tuple[tuple[Maker, float], ...] = (
     (response, 0.4),
     (chained, 1),
 )
-_WEIGHTS = np.asarray([weight for _, weight in MAKERS])
-
-
-def add_random(n: Net) -> None:
-    """Add one op, or a few that belong together.
-
-    Raises:
-        UnfitError: the net has nothing for the op that was drawn.
-    """
-    MAKERS[int(n.rng.choice(len(MAKERS), p=_WEIGHTS / _WEIGHTS.sum()))][0](n)
