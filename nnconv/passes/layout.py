@@ -338,6 +338,8 @@ class _Walk:
         if op.shape is None:
             return False
         if not _keeps_order(value.type, perm):
+            if value.quant is not None:
+                return False  # integer kernels work in NHWC: there is nothing to turn
             layers = self._fed_layers(node, value, perm)
             if layers is None:
                 return False

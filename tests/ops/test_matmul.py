@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.spine import Case, check
+from support.spine import Case, check, optimized_ops
 from support.tflite_builder import Quant, TfliteBuilder
 from support.weighted import HYBRID, KINDS, X_QUANT, Y_QUANT, Kind, bias, weights
 
@@ -290,3 +290,30 @@ def test_hybrid_matmul(tmp_path: Path) -> None:
         )
 
     check(Case("hybrid", build, tolerance=HYBRID), tmp_path)
+
+
+@pytest.mark.parametrize("extents", [(1, 1), (2, 3)], ids=str)
+def test_codes_go_from_a_convolution_to_a_layer_as_they_lie(
+    extents: tuple[int, int], tmp_path: Path
+) -> None:
+    def build(b: TfliteBuilder) -> None:
+        rng = np.random.default_rng(0)
+        x = b.input("x", "int8", (1, extents[0] + 1, extents[1] + 2, 8), quant=(0.05, 3))
+        count = 4 * extents[0] * extents[1]
+        filters = b.const(rng.integers(-127, 127, (4, 2, 3, 8)).astype(np.int8), quant=(0.01, 0))
+        rows = b.const(rng.integers(-127, 127, (5, count)).astype(np.int8), quant=(0.01, 0))
+        offsets = [
+            b.const(rng.integers(-99, 99, n).astype(np.int32), quant=(0.0005, 0)) for n in (4, 5)
+        ]
+        options = {"padding": "VALID", "stride_h": 1, "stride_w": 1}
+        kind = ("int8", (1, *extents, 4), (0.05, -3))
+        y = b.op("CONV_2D", [x, filters, offsets[0]], [kind], options=options)
+        shape = b.const(np.array([1, count], np.int32))
+        flat = b.op("RESHAPE", [y, shape], [("int8", (1, count), (0.05, -3))])
+        kind = ("int8", (1, 5), (0.1, 9))
+        b.output(b.op("FULLY_CONNECTED", [flat, rows, offsets[1]], [kind]))
+
+    check(Case("net", build, steps=2), tmp_path)
+    counts = optimized_ops(tmp_path / "model.onnx", tmp_path)
+    assert counts["QLinearConv"] == counts["QGemm"] == 1
+    assert "Transpose" not in counts

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.spine import Case, check
+from support.spine import Case, check, onnx_ops
 from support.tflite_builder import TfliteBuilder
 
 SHAPES = {1: (7,), 2: (3, 7), 3: (2, 3, 7), 4: (2, 3, 4, 7), 5: (2, 2, 3, 4, 7)}
@@ -140,3 +140,20 @@ CASES = [*SOFTMAX, *OTHERS, *LRN]
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_norm(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "wanted"),
+    [
+        ((1, 10), "int8", {"Cast": 1, "Add": 1, "DequantizeLinear": 1, "QuantizeLinear": 1}),
+        ((1, 10), "uint8", {"DequantizeLinear": 1, "QuantizeLinear": 1}),
+        ((30, 10), "int8", {"Cast": 2, "Add": 1, "Mul": 1, "QuantizeLinear": 1}),
+        ((30, 10), "uint8", {"Cast": 1, "Mul": 1, "QuantizeLinear": 1}),
+    ],
+)
+def test_softmax_at_the_end_takes_few_nodes(
+    shape: tuple[int, ...], dtype: str, wanted: dict[str, int], tmp_path: Path
+) -> None:
+    result = (dtype, SOFTMAX_OUT[dtype])
+    check(_case("SOFTMAX", dtype, result, shape=shape, options={"beta": 1.0}), tmp_path)
+    assert onnx_ops(tmp_path / "model.onnx") == {"Softmax": 1, **wanted}

@@ -436,6 +436,17 @@ class Target:
             self.quantize(name, quant, dtype), quant, dtype, activation.bounds
         )
 
+    def set_plain_real(self, value: Value, name: str) -> None:
+        """``set_real`` for an op that has no integer kernel: what only goes out keeps its type.
+
+        An Add and a Cast less than by re-signed codes.
+        """
+        if not self.is_resigned(value) or value.use_count:
+            self.set_real(value, name)
+        else:
+            assert value.quant is not None
+            self._stored[value] = self.quantize(name, value.quant, value.dtype)
+
     def clip_codes(
         self, codes: str, quant: Quant, dtype: DType, bounds: tuple[float, float]
     ) -> str:

@@ -25,7 +25,7 @@ def export_quantize(node: Node, t: Target) -> None:
     assert x is not None
     if not t.is_quantized(x):
         name = guarded(t, x, t.real(x))
-        t.set_real(y, name if x.dtype is DType.FLOAT32 else t.cast(name, DType.FLOAT32))
+        t.set_plain_real(y, name if x.dtype is DType.FLOAT32 else t.cast(name, DType.FLOAT32))
     elif t.inner_type(x) is t.inner_type(y) and t.inner_quant(x) == t.inner_quant(y):
         t.set_codes(y, t.codes(x))
     elif _is_wide(x, y):

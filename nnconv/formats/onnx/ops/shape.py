@@ -13,6 +13,9 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.types import static_shape
 from nnconv.ops import shape as s
+from nnconv.ops.conv import Conv2D
+from nnconv.ops.pool import AveragePool2D
+from nnconv.ops.reduce import ReduceMean
 
 
 def codes_as(t: Target, value: Value | None, like: Value) -> str:
@@ -86,9 +89,18 @@ def export_identity(node: Node, t: Target) -> None:
 
 
 def export_reshape(node: Node, t: Target) -> None:
-    """Reshape."""
+    """Reshape.
+
+    8-bit codes [N, C, 1, 1] become [N, C] from NHWC, where onnxruntime's integer kernels have them:
+    its own transpose and this one go, while it leaves the one before a Reshape.
+    """
     op, x, y = node.op, node.inputs[0], node.outputs[0]
     assert isinstance(op, s.Reshape)
+    assert x is not None
+    if _drops_extents_of_conv(x, y) and op.shape is not None:
+        last = t.node("Transpose", [t.codes(x)], perm=(0, 2, 3, 1))
+        t.set_codes(y, t.node("Squeeze", [last, t.const([1, 2])]))
+        return
     if op.shape is None:
         t.set_codes(y, t.node("Reshape", [t.codes(x), t.int64(node.inputs[1])]))
         return
@@ -102,6 +114,15 @@ def export_reshape(node: Node, t: Target) -> None:
         empty = t.node("ConstantOfShape", [t.const(sizes)])
         result = t.cast(empty, t.inner_type(y))
     t.set_codes(y, result)
+
+
+def _drops_extents_of_conv(x: Value, y: Value) -> bool:
+    """Whether ``y`` is [N, C] of an integer kernel's 8-bit codes [N, C, 1, 1]."""
+    if x.quant is None or x.dtype.bits != 8 or x.shape is None or x.producer is None:
+        return False
+    if x.type.rank != 4 or x.shape[2:] != (1, 1) or y.shape != x.shape[:2] or None in x.shape:
+        return False
+    return isinstance(x.producer.op, Conv2D | AveragePool2D | ReduceMean)
 
 
 def export_squeeze(node: Node, t: Target) -> None:
