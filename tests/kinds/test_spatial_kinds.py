@@ -104,6 +104,19 @@ def test_flags_that_exclude_each_other_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "model.onnx").exists()
 
 
+def test_nearest_takes_both_flags(tmp_path: Path) -> None:
+    whole = resize(
+        "RESIZE_NEAREST_NEIGHBOR",
+        floats(1, 1, 4, 1),
+        6,
+        tmp_path,
+        False,
+        half_pixel_centers=True,
+        align_corners=True,
+    )
+    assert whole.run(floats(1, 1, 4, 1))[0].reshape(-1).tolist() == [0, 1, 2, 2, 3, 3]
+
+
 # ---------------------------------------------------------------- transposed convolution
 
 
