@@ -52,6 +52,8 @@ def is_integer(t: Target, x: Value, weights: Value, bias: Value | None = None) -
         return False
     if bias is None or bias.data is None or bias.quant is None or x.quant is None:
         return True
+    if quant.axis not in (None, 0):
+        return False  # the sums of one result have no common scale
     steps = dequantize(bias.data, bias.quant, np.float64) / _product(x.quant, quant)
     return bool(np.all(np.abs(steps) <= np.iinfo(np.int32).max))
 

@@ -45,6 +45,9 @@ ACTIVATIONS = {
     ActivationFunctionType.RELU6: Activation.RELU6,
     ActivationFunctionType.RELU_N1_TO_1: Activation.RELU_N1_TO_1,
 }
+BLOCKWISE_OPERANDS = frozenset({("FULLY_CONNECTED", 1)})
+"""Ops and numbers of the operands whose parameters may belong to blocks of a row."""
+
 _ACTIVATION_CODES = frozenset(int(code) for code in ActivationFunctionType)
 
 
@@ -98,10 +101,25 @@ class Source:
         return len(self.op.inputs)
 
     def optional(self, index: int) -> Value | None:
-        """An operand, or None where it is left out."""
+        """An operand, or None where it is left out.
+
+        Raises:
+            NotConvertible: when it is quantized in blocks, and no kernel takes it so.
+        """
         if index >= len(self.op.inputs) or self.op.inputs[index] < 0:
             return None
-        return self.scope.value(self.op.inputs[index], self.op)
+        value = self.scope.value(self.op.inputs[index], self.op)
+        if value.quant is not None and value.quant.block:
+            self._check_blocks(value, index)
+        return value
+
+    def _check_blocks(self, value: Value, index: int) -> None:
+        if (self.op.name, index) not in BLOCKWISE_OPERANDS or value.type.rank != 2:
+            raise self.unsupported(
+                f"`{value.name}` is quantized in blocks",
+                reason=Reason.OUT_OF_SCOPE,
+                hint="LiteRT takes blocks in the weights of FULLY_CONNECTED only.",
+            )
 
     def operand(self, index: int) -> Value:
         """A required operand.
@@ -148,8 +166,16 @@ class Source:
         return self.scope.tensors[self.op.outputs[index]]
 
     def output_type(self, index: int = 0) -> TensorType:
-        """What the file says of a result: dtype, shape, quantization."""
-        return self.scope.file_type(self.output_tensor(index))
+        """What the file says of a result: dtype, shape, quantization.
+
+        Raises:
+            NotConvertible: when it would be quantized in blocks.
+        """
+        tensor = self.output_tensor(index)
+        stated = self.scope.file_type(tensor)
+        if stated.quant is not None and stated.quant.block:
+            raise self.unsupported(f"result `{tensor.name}` is quantized in blocks")
+        return stated
 
     def constant(self, index: int) -> np.ndarray | None:
         """The elements of an operand if it is a constant, else None (also when it is left out)."""
@@ -284,8 +310,7 @@ class Source:
 
         A value whose codes are right but whose parameters differ is reread with the file's.
         """
-        tensor = self.output_tensor(index)
-        stated = self.scope.file_type(tensor)
+        tensor, stated = self.output_tensor(index), self.output_type(index)
         if value.dtype is not stated.dtype:
             raise self.op.fail(f"result `{tensor.name}` is {stated.dtype}, must be {value.dtype}")
         if stated.quant is not None:

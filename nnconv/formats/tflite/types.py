@@ -95,6 +95,8 @@ def _blockwise(
     file: wire.File, subgraph: wire.Subgraph, tensor: wire.Tensor, place: wire.Blockwise
 ) -> Quant:
     """Parameters in a tensor of their own: scales [rows, blocks] for codes [rows, columns]."""
+    if not tensor.shape:
+        raise tensor.fail("a scalar has blockwise parameters")
     if not 0 <= place.scales < len(subgraph.tensors) or place.block_size < 1:
         raise tensor.fail("its blockwise parameters point nowhere")
     scales = wire.tensor_data(file, subgraph.tensors[place.scales])
