@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +39,31 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+def _moved(op: str, shape: tuple[int, ...], *indices: Sequence[int], **options: Any) -> Case:
+    """The lengths of a transform's frequencies, which an op moves first."""
+
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", "float32", (4, 1, 16))
+        length = b.const(np.array([1, 16], np.int32))
+        y = b.op("RFFT2D", [x, length], [("complex64", (4, 1, 9))])
+        operands = [y, *(b.const(np.array(index, np.int32)) for index in indices)]
+        y = b.op(op, operands, [("complex64", shape)], options=options)
+        b.output(b.op("COMPLEX_ABS", [y], [("float32", shape)]))
+
+    return Case(op, build, options={"opset": 17})
+
+
+MOVED = [
+    _moved("SQUEEZE", (4, 9), squeeze_dims=[1]),
+    _moved("RESHAPE", (36,), [36]),
+    _moved("TRANSPOSE", (9, 4, 1), [2, 0, 1]),
+    _moved("SLICE", (4, 1, 5), [0, 0, 2], [4, 1, 5]),
+    _moved("MIRROR_PAD", (4, 1, 11), [[0, 0], [0, 0], [1, 1]], mode="REFLECT"),
+]
+"""How a transform of one dimension is spelled, and what else happens to frequencies."""
+
+
+@pytest.mark.parametrize("case", [*CASES, *MOVED], ids=str)
 def test_signal(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
 

@@ -523,6 +523,11 @@ class Target:
                 exporter = exporter_of(type(node.op))
                 if exporter is None:
                     raise self.unsupported("no ONNX form is known")
+                values = (*node.inputs, *node.outputs)
+                if any(v is not None and v.dtype in COMPLEXES for v in values):
+                    from nnconv.formats.onnx.parts import by_parts
+
+                    exporter = by_parts(exporter, node)
                 exporter(node, self)
             except NotExportable as refusal:
                 refused += refusal.items

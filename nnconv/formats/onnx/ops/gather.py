@@ -7,7 +7,7 @@ import numpy as np
 from nnconv.formats.onnx.exact import select
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.scatter import FAR, counted, rank_of, scatter
-from nnconv.ir.dtype import COMPLEXES, DType
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops import gather as g
@@ -33,16 +33,11 @@ def _indices(t: Target, value: Value) -> str:
     return t.stored(value) if value.dtype is DType.INT32 else t.int64(value)
 
 
-def _elements(t: Target, x: Value) -> str:
-    """What is picked from: codes, or pairs, whose last dimension stays behind all others."""
-    return t.pairs(x) if x.dtype in COMPLEXES else t.codes(x)
-
-
 def _picked(node: Node, t: Target, op_type: str, indices: str, **attributes: int | None) -> str:
     """A node that picks codes of the first operand."""
     x = node.inputs[0]
     assert x is not None
-    dtype, name = t.inner_type(x), _elements(t, x)
+    dtype, name = t.inner_type(x), t.codes(x)
     wide = _NO_GATHER.get(dtype)
     if wide is None:
         return t.node(op_type, [name, indices], **attributes)
@@ -75,7 +70,7 @@ def export_gather(node: Node, t: Target) -> None:
     if steps is not None and not op.batch_dims and t.inner_type(x) not in _NO_GATHER:
         start, end, step = steps
         bounds = [t.const([bound]) for bound in (start, end, op.axis, step)]
-        t.set_codes(y, t.node("Slice", [_elements(t, x), *bounds]))
+        t.set_codes(y, t.node("Slice", [t.codes(x), *bounds]))
         return
     if not op.batch_dims:
         t.set_codes(y, _picked(node, t, "Gather", _indices(t, indices), axis=op.axis))

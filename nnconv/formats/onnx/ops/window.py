@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nnconv.formats.onnx.exact import extreme
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.ops.shape import Extent, combine
 from nnconv.formats.onnx.scatter import FAR, cut, rank_of, shape_of, vector
-from nnconv.ir.dtype import COMPLEXES, DType
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops.gather import Reduction
@@ -58,19 +56,11 @@ def export_reduce_window(node: Node, t: Target) -> None:
 
 
 def export_dilate(node: Node, t: Target) -> None:
-    """Dilate: complex numbers by their parts."""
+    """Dilate."""
     y = node.outputs[0]
     x, value = node.inputs[:2]
     assert x is not None
-    assert value is not None
-    if x.dtype not in COMPLEXES:
-        t.set_stored(y, _dilated(node, t, x, t.stored(x), t.stored(value)))
-        return
-    parts = []
-    for index in (np.int64(0), np.int64(1)):
-        names = [t.node("Gather", [t.pairs(v), t.const(index)], axis=-1) for v in (x, value)]
-        parts.append(t.node("Unsqueeze", [_dilated(node, t, x, *names), t.const([-1])]))
-    t.set_pairs(y, t.node("Concat", parts, axis=-1))
+    t.set_stored(y, _dilated(node, t, x, t.stored(x), t.stored(value)))
 
 
 def _dilated(node: Node, t: Target, x: Value, name: str, fill: str) -> str:
