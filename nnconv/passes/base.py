@@ -2,52 +2,63 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
+from nnconv.errors import GraphError
 from nnconv.ir.graph import Graph, Model
+from nnconv.ir.printer import print_model
 from nnconv.ir.verifier import verify_model
 
 
-class Pass(Protocol):
-    """One job on one graph.
+class Pass(ABC):
+    """One job on one graph. Which ones run for a target, and in which order: ``nnconv.lowering``.
 
     Attributes:
         name: for messages.
-        requires: names of passes that must have run before.
     """
 
     name: ClassVar[str]
-    requires: ClassVar[tuple[str, ...]]
 
+    @abstractmethod
     def run(self, graph: Graph) -> bool:
         """Do the job; returns whether anything changed."""
-        ...
+
+    def broken(self, graph: Graph) -> str:
+        """What a graph lacks of what the pass promises of its result; empty if nothing."""
+        return ""
 
 
 def run_passes(model: Model, passes: Sequence[Pass], *, verify: bool = False) -> list[str]:
     """Run passes in order on every graph of a model; returns the names of those that changed any.
 
-    With ``verify`` every invariant is checked after each pass, so that a broken graph is blamed on
-    the pass that broke it.
+    With ``verify`` every invariant is checked after each pass, what the pass promises, and what it
+    says of having changed anything, so that a broken graph is blamed on the pass that broke it.
 
     Raises:
-        GraphError: with ``verify``, when a pass broke the graph.
+        GraphError: with ``verify``, when a pass broke the graph, its promise or its word.
     """
-    done: set[str] = set()
     changed: list[str] = []
     for step in passes:
-        missing = set(step.requires) - done
-        assert not missing, f"{step.name} must run after {missing}"
+        before = print_model(model) if verify else ""
         modified = [step.run(graph) for graph in list(model.graphs())]
         _find_states(model)
         if any(modified):
             changed.append(step.name)
-            if verify:
-                verify_model(model, after=step.name)
-        done.add(step.name)
+        if verify:
+            _check(model, step, before, modified=any(modified))
     return changed
+
+
+def _check(model: Model, step: Pass, before: str, *, modified: bool) -> None:
+    verify_model(model, after=step.name)
+    if not modified and print_model(model) != before:
+        raise GraphError(f"after {step.name}: it changed the graph and says that it didn't")
+    for graph in model.graphs():
+        if what := step.broken(graph):
+            raise GraphError(f"after {step.name}: graph {graph.name} {what}")
 
 
 def _find_states(model: Model) -> None:

@@ -27,6 +27,7 @@ from nnconv.ops.shape import (
     Transpose,
     Unsqueeze,
 )
+from nnconv.passes.base import Pass
 
 MOST = 4096
 """Results of more elements are left to be computed: they would only make the file bigger."""
@@ -43,7 +44,7 @@ FAMILIES = frozenset(
 Evaluate: TypeAlias = "Callable[[Node, Sequence[np.ndarray | None]], list[np.ndarray]]"
 
 
-class FoldConstantsPass:
+class FoldConstantsPass(Pass):
     """Replaces what is known by constants, and index operands that are known by attributes.
 
     Attributes:
@@ -51,7 +52,6 @@ class FoldConstantsPass:
     """
 
     name: ClassVar[str] = "fold_constants"
-    requires: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, evaluate: Evaluate) -> None:
         """Choose what evaluates nodes."""

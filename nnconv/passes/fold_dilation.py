@@ -8,13 +8,13 @@ from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ops.blocks import BatchToSpace, SpaceToBatch
 from nnconv.ops.conv import Conv2D, Conv3D
 from nnconv.ops.spatial import Padding
+from nnconv.passes.base import Pass
 
 
-class FoldDilationPass:
+class FoldDilationPass(Pass):
     """Makes one dilated convolution of the three nodes, which take two and a half times as long."""
 
     name: ClassVar[str] = "fold_dilation"
-    requires: ClassVar[tuple[str, ...]] = ()
 
     def run(self, graph: Graph) -> bool:
         """Fold one graph."""

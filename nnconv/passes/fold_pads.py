@@ -15,6 +15,7 @@ from nnconv.ops.elementwise import Clip
 from nnconv.ops.pool import AveragePool2D, MaxPool2D
 from nnconv.ops.slices import Pad, PadMode
 from nnconv.ops.spatial import Padding, spatial_dims
+from nnconv.passes.base import Pass
 
 _LOWEST = {
     DType.FLOAT16: float(np.finfo(np.float16).min),
@@ -24,7 +25,7 @@ _LOWEST = {
 Readers = Conv2D | Conv3D | AveragePool2D | MaxPool2D
 
 
-class FoldPadsPass:
+class FoldPadsPass(Pass):
     """Folds a constant Pad of spatial dimensions into all that reads it, or leaves it.
 
     A convolution takes real zeros. So does an average pool without padding of its own, which then
@@ -33,7 +34,6 @@ class FoldPadsPass:
     """
 
     name: ClassVar[str] = "fold_pads"
-    requires: ClassVar[tuple[str, ...]] = ()
 
     def run(self, graph: Graph) -> bool:
         """Fold the pads of one graph."""
@@ -44,7 +44,9 @@ class FoldPadsPass:
             if not isinstance(op, Pad) or op.mode is not PadMode.CONSTANT or op.before is None:
                 continue
             outputs = graph.output_set() if outputs is None else outputs
-            modified |= node.outputs[0] not in outputs and _fold(node, op)
+            if node.outputs[0] not in outputs and _fold(node, op):
+                graph.remove(node)
+                modified = True
         return modified
 
 

@@ -25,12 +25,13 @@ from nnconv.ops.resize import ResizeBilinear
 from nnconv.ops.rewrite import constant_behind, reshaped, transposed
 from nnconv.ops.shape import Identity, Reshape, Transpose, Unsqueeze
 from nnconv.ops.spatial import to_layout
+from nnconv.passes.base import Pass
 
 _LAST_AXIS_OPS = (Softmax, LogSoftmax, L2Normalization)
 """Ops that are faster along the last dimension, where a transpose is due anyway."""
 
 
-class LayoutPass:
+class LayoutPass(Pass):
     """Brings every spatial op into ``target``.
 
     Attributes:
@@ -41,7 +42,6 @@ class LayoutPass:
     """
 
     name: ClassVar[str] = "layout"
-    requires: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, target: Layout, *, edge: Signature | None = None) -> None:
         """Choose the layout."""
@@ -62,6 +62,11 @@ class LayoutPass:
         moved = walk.finish(0 if edge is None else len(edge.outputs))
         self.moved_io = list(dict.fromkeys([*self.moved_io, *moved]))
         return True
+
+    def broken(self, graph: Graph) -> str:
+        """Every spatial op of known rank works in the layout wanted."""
+        left = [node for node in graph.nodes if self._seed_perm(node) is not None]
+        return f"still has {left[0]!r}" if left else ""
 
     def _wanted(self, graph: Graph) -> dict[Value, Perm]:
         """The transpose in which all readers of a value want it; values that go out have none."""

@@ -18,6 +18,7 @@ from nnconv.ops.conv import Conv2D
 from nnconv.ops.rewrite import constant_behind, reshaped
 from nnconv.ops.shape import Reshape
 from nnconv.ops.spatial import Padding
+from nnconv.passes.base import Pass
 
 FEW = 4
 """Up to so many channels a convolution counts as one of few."""
@@ -31,7 +32,7 @@ GROWTH = 16
 _EIGHT_BITS = frozenset({DType.INT8, DType.UINT8})
 
 
-class MergeColumnsPass:
+class MergeColumnsPass(Pass):
     """Rewrites the convolutions at a network's entry, on [N, H, W, C] with small C.
 
     Floats become [N, H, W * C, 1] under a window that is C times as wide and goes C times as far:
@@ -43,7 +44,6 @@ class MergeColumnsPass:
     """
 
     name: ClassVar[str] = "merge_columns"
-    requires: ClassVar[tuple[str, ...]] = ()
 
     def run(self, graph: Graph) -> bool:
         """Rewrite one graph's."""

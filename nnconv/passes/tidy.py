@@ -19,12 +19,13 @@ from nnconv.ops.shape import (
     Unsqueeze,
 )
 from nnconv.ops.slices import Pad, Reverse, Slice
+from nnconv.passes.base import Pass
 
 RESHAPES = (Reshape, Squeeze, Unsqueeze)
 """Ops that give the same elements in the same order."""
 
 
-class TidyPass:
+class TidyPass(Pass):
     """One walk over the nodes, each of which sees its operands tidied already.
 
     A graph output keeps its name: where what stands for it can't take the name over (an input, a
@@ -36,7 +37,6 @@ class TidyPass:
     """
 
     name: ClassVar[str] = "tidy"
-    requires: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *, settled: bool = False) -> None:
         """Say whether the layout is final."""

@@ -13,6 +13,7 @@ from nnconv.ir.op import Activation
 from nnconv.ir.quant import Quant
 from nnconv.ops.conv import Conv2D
 from nnconv.ops.spatial import channel_dim
+from nnconv.passes.base import Pass
 
 BLOCK = 16
 """Channels that onnxruntime's quantized depthwise kernel takes at once."""
@@ -20,7 +21,7 @@ BLOCK = 16
 _EIGHT_BITS = frozenset({DType.INT8, DType.UINT8})
 
 
-class WidenChannelsPass:
+class WidenChannelsPass(Pass):
     """Fills channels between convolutions up to a multiple of 16, where depthwise ones use them.
 
     The first convolution gets filters of zeros, the last one weights of zeros for what they give,
@@ -28,7 +29,6 @@ class WidenChannelsPass:
     """
 
     name: ClassVar[str] = "widen_channels"
-    requires: ClassVar[tuple[str, ...]] = ()
 
     def run(self, graph: Graph) -> bool:
         """Widen the channels in one graph."""
