@@ -16,7 +16,7 @@ from nnconv.passes.base import Pass
 _RESHAPES = (Reshape, Squeeze, Unsqueeze, Transpose)
 
 
-class MoveCodesPass:
+class MoveCodesPass(Pass):
     """Puts moves behind a Dequantize or in front of a Quantize on the codes' side of it.
 
     They move a quarter of the bytes there. onnxruntime's optimizer wants them there as well, and
@@ -26,7 +26,6 @@ class MoveCodesPass:
     """
 
     name: ClassVar[str] = "move_codes"
-    requires: ClassVar[tuple[str, ...]] = ()
 
     def run(self, graph: Graph) -> bool:
         """Rewrite one graph; what nothing reads any more is left to prune."""
