@@ -50,6 +50,26 @@ def test_codes_are_moved(op, dtype, opset, int8, follower, tmp_path):
     check(Case(op, build, options={"opset": opset, "int8": int8}), tmp_path)
 
 
+@pytest.mark.parametrize("goes_out", [False, True])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("op", MOVES)
+def test_what_is_moved_before_it_is_quantized_stays_as_it_is(op, dtype, goes_out, tmp_path):
+    shape, operands, options, version = MOVES[op]
+    quant = QUANT if dtype != "int16" else (0.05, 0)
+
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", "float32", SHAPE)
+        x = b.op("SIN", [x], [("float32", SHAPE)])
+        moved = b.op(op, [x, *operands(b)], [("float32", shape)], options=options, version=version)
+        y = b.op("QUANTIZE", [moved], [(dtype, shape, quant)])
+        b.output(y, x) if goes_out else b.output(y)
+
+    check(Case(op, build), tmp_path)
+    followed = list(onnx_ops(tmp_path / "model.onnx"))
+    if op not in ("SLICE", "MAX_POOL_2D") or (goes_out and op == "SLICE"):
+        assert followed[:2] == ["Sin", "QuantizeLinear"]
+
+
 def test_other_readers_keep_the_numbers(tmp_path):
     def build(b: TfliteBuilder) -> None:
         x = b.input("x", "int8", SHAPE, quant=QUANT)
