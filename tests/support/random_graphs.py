@@ -81,7 +81,10 @@ def run_shaken(model: Model, feeds: Sequence[np.ndarray], seed: int) -> list[np.
 def _shake(array: np.ndarray, value: Value, rng: np.random.Generator) -> np.ndarray:
     if value.quant is not None and value.dtype.is_integer:
         low, high = value.dtype.int_range
-        moved = array.astype(np.int64) + rng.choice([-1, 0, 1], array.shape, p=[0.08, 0.84, 0.08])
+        step = 2 if value.dtype.bits == 16 else 1  # LiteRT's tables of 16 bits are as wrong as that
+        moved = array.astype(np.int64) + step * rng.choice(
+            [-1, 0, 1], array.shape, p=[0.08, 0.84, 0.08]
+        )
         return np.clip(moved, low, high).astype(array.dtype)
     if array.dtype.kind != "f":
         return array
@@ -109,7 +112,11 @@ def compare(
         a, w = actual.astype(np.float64), wanted.astype(np.float64)
         spread = [np.abs(s.astype(np.float64) - w) for s in shaken]
         moved = np.nan_to_num(np.max(spread, axis=0), nan=np.inf) if spread else np.zeros(w.shape)
-        least = 1.0 if quantized else 3e-6 * max(np.abs(w[np.isfinite(w)]).max(initial=0), 0.05)
+        least = (
+            (2.0 if value.dtype.bits == 16 else 1.0)
+            if quantized
+            else 3e-6 * max(np.abs(w[np.isfinite(w)]).max(initial=0), 0.05)
+        )
         bound = (1 if quantized else 2) * moved[np.isfinite(moved)].max(initial=0) + least
         both = np.isfinite(a) & np.isfinite(w) & np.isfinite(moved)
         same = (a == w) | (np.isnan(a) & np.isnan(w)) | ~np.isfinite(moved)

@@ -23,13 +23,17 @@ QuantPair = tuple[float, int]
 
 @dataclass(eq=False)
 class Slot:
-    """A tensor of a net: its handle, its type, an example of its content."""
+    """A tensor of a net: its handle, its type, an example of its content.
+
+    ``fixed``: whether it is a constant. ``known``: whether it follows from the file alone.
+    """
 
     tensor: Tensor
     dtype: str
     data: np.ndarray
     quant: QuantPair | Quant | None = None
     fixed: bool = False
+    known: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -224,7 +228,8 @@ class Net:
                 limits = np.iinfo(dtype)
                 codes = np.round(np.nan_to_num(array) / params[0]) + params[1]
                 data = np.clip(codes, limits.min, limits.max).astype(dtype)
-            results.append(Slot(tensor, dtype, data, params))
+            known = op == "SHAPE" or all(s is None or s.fixed or s.known for s in operands)
+            results.append(Slot(tensor, dtype, data, params, known=known))
         tensors = [None if s is None else s.tensor for s in operands]
         self.b.op(op, tensors, [s.tensor for s in results], options=options, version=version)
         self.used.update(t.index for t in tensors if t is not None)
@@ -240,6 +245,9 @@ class Net:
     def finish(self) -> bytes:
         """Choose the outputs (all that nothing reads, and some others) and give the file."""
         inner = [s for s in self.slots if s not in self.inputs]
+        if all(s.known for s in inner):  # onnxruntime loads no graph of constants alone
+            x = self.inputs[0]
+            inner += self.add("SLICE", [x, self.ints(*[0] * x.rank), self.ints(*[1] * x.rank)])
         for slot in inner:
             if slot.tensor.index not in self.used or self.chance(0.2):
                 self.b.output(slot.tensor)

@@ -220,10 +220,9 @@ def cut_at_run_time(n: Net) -> None:
     best = n.add("ARG_MAX", [x, n.ints(axis)], ["int32"], output_type="int32")[0]
     flat = n.add("RESHAPE", [best, n.ints(-1)], new_shape=(-1,))[0]
     first = n.add("SLICE", [flat, n.ints(0), n.ints(1)])[0]
+    first = n.add("MINIMUM", [first, n.ints(x.shape[0] - 1)])[0]
     zeros = n.ints(*[0] * (x.rank - 1))
     begin = n.add("CONCATENATION", [first, zeros], axis=0)[0]
-    if x.data.shape[0] <= int(first.data[0]):
-        raise UnfitError
     n.add("SLICE", [x, begin, n.ints(1, *[-1] * (x.rank - 1))])
 
 
