@@ -1,12 +1,14 @@
 """Feed broken .tflite files to nnconv: nothing but clean errors may come of them.
 
     python tools/fuzz_tflite.py MODEL_OR_FOLDER... [--cases 20000] [--target wire|convert|...]
+        [--changes bytes|values]
 
-Each case changes one of the files in a few places (bits flipped, offsets, lengths and vtable slots
-rewritten, spans cut, moved or zeroed) and hands the result to the target, a function of a path. A
-case fails if the target raises anything but one of nnconv's own errors, takes longer than
-``--seconds``, uses more memory than ``--memory`` or takes the process down. Cases are numbered and
-depend on ``--seed`` and their number alone: ``--first N --cases 1`` repeats case N.
+Each case changes one of the files in a few places and hands the result to the target, a function of
+a path. Changed are bytes (bits flipped, offsets, lengths and vtable slots rewritten, spans cut,
+moved or zeroed) or values within a sound structure (see `fuzz_values`). A case fails if the target
+raises anything but one of nnconv's own errors, takes longer than ``--seconds``, uses more memory
+than ``--memory`` or takes the process down. Cases are numbered and depend on ``--seed`` and their
+number alone: ``--first N --cases 1`` repeats case N.
 
 Exits 1 if a case failed. ``--keep FOLDER`` saves the files of those.
 """
@@ -34,6 +36,10 @@ from nnconv.errors import NnconvError
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite._gen.schema import TABLES
 from nnconv.formats.tflite.flatbuffer import Reader, Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import fuzz_values
 
 MOST_TABLES = 20_000
 """How many tables of a file `find_places` looks at."""
@@ -284,13 +290,21 @@ def run_case(target: Callable[[Path], object], path: Path) -> tuple[str, str]:
 # --------------------------------------------------------------------------------------- workers
 
 
+CHANGES: dict[str, tuple[Callable[[bytes], Any], Callable[[bytes, Any, random.Random], bytes]]] = {
+    "bytes": (find_places, mutate),
+    "values": (fuzz_values.find_values, fuzz_values.change),
+}
+"""What is changed: how to find the places in a sound file, and how to change some."""
+
+
 class Corpus:
     """The sound files, each read when it is first needed."""
 
-    def __init__(self, paths: Sequence[Path], seed: int) -> None:
+    def __init__(self, paths: Sequence[Path], seed: int, changes: str = "bytes") -> None:
         self.paths = paths
         self.seed = seed
-        self._found: dict[Path, tuple[bytes, Places]] = {}
+        self._find, self._change = CHANGES[changes]
+        self._found: dict[Path, tuple[bytes, Any]] = {}
 
     def case(self, number: int) -> tuple[Path, bytes]:
         """The broken file of a case, and the sound one that it comes from."""
@@ -298,13 +312,13 @@ class Corpus:
         path = rng.choice(self.paths)
         if path not in self._found:
             data = path.read_bytes()
-            self._found[path] = data, find_places(data)
-        return path, mutate(*self._found[path], rng)
+            self._found[path] = data, self._find(data)
+        return path, self._change(*self._found[path], rng)
 
 
-def _work(pipe: Any, paths: Sequence[Path], seed: int, target_name: str) -> None:
+def _work(pipe: Any, paths: Sequence[Path], seed: int, target_name: str, changes: str) -> None:
     """Run cases whose numbers come through ``pipe`` until None comes."""
-    corpus, target = Corpus(paths, seed), find_target(target_name)
+    corpus, target = Corpus(paths, seed, changes), find_target(target_name)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "case.tflite"
         for number in iter(pipe.recv, None):
@@ -398,7 +412,9 @@ def _poll(worker: Worker, limits: argparse.Namespace) -> Outcome | None:
 
 def outcomes(paths: Sequence[Path], limits: argparse.Namespace) -> Iterator[Outcome]:
     """Run all cases on several workers."""
-    workers = [Worker(paths, limits.seed, limits.target) for _ in range(limits.jobs)]
+    workers = [
+        Worker(paths, limits.seed, limits.target, limits.changes) for _ in range(limits.jobs)
+    ]
     numbers = iter(range(limits.first, limits.first + limits.cases))
     busy: list[Worker] = []
     for worker in workers:
@@ -430,6 +446,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--target", default="wire", help="wire, convert or MODULE:NAME")
+    parser.add_argument("--changes", choices=CHANGES, default="bytes")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=10.0, help="allowed for one case")
     parser.add_argument("--memory", type=float, default=1024.0, help="MB that a process may use")
@@ -441,7 +458,8 @@ def main() -> int:
     if not paths:
         parser.error("no .tflite file there")
 
-    corpus, counts, slowest, fattest = Corpus(paths, limits.seed), collections.Counter(), 0.0, 0.0
+    corpus, counts = Corpus(paths, limits.seed, limits.changes), collections.Counter()
+    slowest, fattest = 0.0, 0.0
     for outcome in outcomes(paths, limits):
         counts[outcome.status] += 1
         slowest, fattest = max(slowest, outcome.seconds), max(fattest, outcome.peak)
