@@ -30,8 +30,12 @@ from nnconv.backends.reference.executor import run_graph
 
 import nnconv
 from nnconv.formats.tflite.reader import read
-from nnconv.ir import DType, Model, Value
+from nnconv.ir import DType, Layout, Model, Value
+from nnconv.ir.clone import clone_model
 from nnconv.ir.verifier import verify_model
+from nnconv.lowering import onnx_passes
+from nnconv.passes.base import run_passes
+from nnconv.passes.layout import LayoutPass
 from support.compare import assert_match
 from support.litert import run_litert
 from support.tflite_builder import TfliteBuilder
@@ -52,6 +56,7 @@ class Case:
         tolerance: of float results, relative to the largest expected value.
         steps: of quantized results.
         onnx_steps, onnx_tolerance: other bounds for onnxruntime, where they differ (say why).
+        rounded: whether integers without parameters are rounded results, compared by `steps` too.
         options: keyword arguments of nnconv.save, such as opset or int8.
         onnx: False where ONNX has no form (say why); the writer must then refuse.
         seed: of random inputs.
@@ -67,6 +72,7 @@ class Case:
     steps: int = 1
     onnx_steps: int | None = None
     onnx_tolerance: float | None = None
+    rounded: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     onnx: bool = True
     seed: int = 0
@@ -124,7 +130,7 @@ def check(case: Case, folder: Path) -> None:
     reference = run_graph(model.graph, [*inputs, *states])[: len(model.outputs)]
     expected = _expected(case, content, inputs, reference)
     for value, actual, wanted in zip(model.outputs, reference, expected, strict=True):
-        _compare(f"reference {value.name}", actual, wanted, value, case.tolerance, case.steps)
+        _compare(f"reference {value.name}", actual, wanted, value, case, case.tolerance, case.steps)
     path = folder / "model.onnx"
     if not case.onnx:
         try:
@@ -134,11 +140,12 @@ def check(case: Case, folder: Path) -> None:
             return
         raise AssertionError("the ONNX writer should refuse this model")
     nnconv.save(model, path, **case.options)
+    run_passes(clone_model(model), onnx_passes(LayoutPass(Layout.NCHW)), verify=True)
     results = run_onnx(path, model, inputs)
     tolerance = case.tolerance if case.onnx_tolerance is None else case.onnx_tolerance
     steps = case.steps if case.onnx_steps is None else case.onnx_steps
     for value, actual, wanted in zip(model.outputs, results, expected, strict=True):
-        _compare(f"onnxruntime {value.name}", actual, wanted, value, tolerance, steps)
+        _compare(f"onnxruntime {value.name}", actual, wanted, value, case, tolerance, steps)
 
 
 def _expected(
@@ -152,9 +159,15 @@ def _expected(
 
 
 def _compare(
-    label: str, actual: np.ndarray, wanted: np.ndarray, value: Value, tolerance: float, steps: int
+    label: str,
+    actual: np.ndarray,
+    wanted: np.ndarray,
+    value: Value,
+    case: Case,
+    tolerance: float,
+    steps: int,
 ) -> None:
-    quantized = value.quant is not None and value.dtype.is_integer
+    quantized = (value.quant is not None or case.rounded) and value.dtype.is_integer
     assert_match(
         actual,
         wanted,
