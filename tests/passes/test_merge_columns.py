@@ -32,6 +32,7 @@ class Net:
         before: the op in front.
         dilation: along columns.
         batch: of the input; 0 for one that isn't known.
+        depthwise: whether each channel has a filter of its own.
         scales: whether filters have their own.
     """
 
@@ -43,6 +44,7 @@ class Net:
     before: str = ""
     dilation: int = 1
     batch: int = 2
+    depthwise: bool = False
     scales: bool = True
     activation: str = "RELU"
 
@@ -56,8 +58,10 @@ def build(b: TfliteBuilder, net: Net) -> None:
     rng = np.random.default_rng(0)
     height, width, channels = net.shape
     rows, columns, filters = net.window
+    filters = channels if net.depthwise else filters
     dtype = "float32" if net.dtype == "mixed" else net.dtype
     quant, shape = QUANTS[net.dtype], (filters, rows, columns, channels)
+    shape = (1, rows, columns, channels) if net.depthwise else shape
     batch = net.batch or 1
     kind = (dtype, (batch, height, width, channels), quant)
     signature = None if net.batch else (-1, height, width, channels)
@@ -77,7 +81,8 @@ def build(b: TfliteBuilder, net: Net) -> None:
     else:
         scales = rng.uniform(0.002, 0.01, filters if net.scales else 1)
         weights = b.const(
-            rng.integers(-127, 127, shape).astype(np.int8), quant=Quant(scales, 0, axis=0)
+            rng.integers(-127, 127, shape).astype(np.int8),
+            quant=Quant(scales, 0, axis=3 if net.depthwise else 0),
         )
     if quant is None:
         offset = b.const(rng.standard_normal(filters).astype(np.float32))
@@ -105,7 +110,10 @@ def build(b: TfliteBuilder, net: Net) -> None:
     }
     inputs = [x, weights, offset]
     result = (dtype, (batch, *extents, filters), RESULTS[net.dtype])
-    b.output(b.op("CONV_2D", inputs, [result], options=options))
+    if net.depthwise:
+        options["depth_multiplier"] = 1
+    name = "DEPTHWISE_CONV_2D" if net.depthwise else "CONV_2D"
+    b.output(b.op(name, inputs, [result], options=options))
 
 
 def convolution(model: Model) -> tuple[Shape, Shape]:
@@ -122,8 +130,8 @@ MERGED: dict[str, tuple[Net, Shape, Shape]] = {
     "strided": (Net(stride=(2, 2)), (2, 5, 2, 12), (10, 3, 2, 12)),
     "one channel": (
         Net(shape=(6, 16, 1), window=(4, 8, 2), stride=(2, 2)),
-        (2, 6, 4, 4),
-        (4, 4, 3, 4),
+        (2, 6, 2, 8),
+        (8, 4, 3, 8),
     ),
     "two channels": (Net(shape=(4, 6, 2)), (2, 4, 3, 4), (10, 3, 3, 4)),
     "wide window": (Net(window=(1, 7, 5)), (2, 5, 2, 12), (20, 1, 3, 12)),
@@ -137,6 +145,17 @@ MERGED: dict[str, tuple[Net, Shape, Shape]] = {
     "unknown batch": (Net(batch=0), ("x:0", 5, 2, 12), (20, 3, 3, 12)),
     "float, unknown batch": (Net(dtype="float32", batch=0), ("x:0", 5, 24, 1), (5, 3, 9, 1)),
     "relu6": (Net(activation="RELU6"), (2, 5, 2, 12), (20, 3, 3, 12)),
+    "depthwise": (Net(shape=(5, 6, 8), depthwise=True), (2, 5, 3, 16), (16, 3, 3, 16)),
+    "depthwise, unsigned": (
+        Net(shape=(5, 6, 8), depthwise=True, dtype="uint8", stride=(2, 2)),
+        (2, 5, 3, 16),
+        (8, 3, 2, 16),
+    ),
+    "depthwise behind a spatial op": (
+        Net(shape=(5, 6, 8), depthwise=True, before="MAX_POOL_2D"),
+        (2, 5, 3, 16),
+        (16, 3, 3, 16),
+    ),
     "float": (Net(dtype="float32"), (2, 5, 24, 1), (5, 3, 9, 1)),
     "float, odd": (
         Net(dtype="float32", shape=(5, 7, 3), stride=(2, 2), padding="VALID"),
@@ -149,6 +168,8 @@ MERGED: dict[str, tuple[Net, Shape, Shape]] = {
 LEFT = {
     "columns left over": Net(shape=(5, 7, 3)),
     "columns cut off": Net(padding="VALID"),
+    "depthwise of floats": Net(dtype="float32", shape=(5, 6, 8), depthwise=True),
+    "depthwise of more": Net(shape=(5, 6, 16), depthwise=True),
     "channels enough": Net(shape=(5, 8, 5)),
     "a channel of floats": Net(dtype="float32", shape=(5, 8, 1)),
     "behind a spatial op": Net(before="MAX_POOL_2D"),
