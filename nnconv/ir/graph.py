@@ -355,7 +355,7 @@ class Model:
         signatures: the entry points, at least one.
         format: the format that it was read from.
         source: the file that it was read from, for messages; empty when there is none.
-        metadata: named texts or blobs of the source file that conversions carry along.
+        metadata: named texts or blobs of the source file, for writers of its own format.
         description: the source file's description.
     """
 
