@@ -29,13 +29,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from nnconv.errors import Reason, UnsupportedItem
-from nnconv.formats.onnx import wire
-from nnconv.formats.onnx.types import DATA_TYPES, LEAST_OPSET
+from nnconv.formats.onnx.graphparts import GraphParts, Names, NotExportable
+from nnconv.formats.onnx.types import LEAST_OPSET
 from nnconv.ir.dtype import COMPLEXES, DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op
@@ -62,15 +62,6 @@ _RESIGN = 128
 _NO_COMPLEX = "ONNX runtimes take complex numbers neither here nor at a graph's edge"
 
 
-class NotExportable(Exception):  # noqa: N818 - a refusal that the writer collects, not an error
-    """Raised by an exporter for a node that ONNX can't hold; the writer collects them all."""
-
-    def __init__(self, *items: UnsupportedItem) -> None:
-        """Refuse a node for at least one reason: those of a body may be several."""
-        super().__init__("; ".join(map(str, items)))
-        self.items = items
-
-
 @cache
 def _family(stem: str) -> dict[type[Op], Exporter]:
     name = f"nnconv.formats.onnx.ops.{stem}"
@@ -82,137 +73,25 @@ def exporter_of(op: type[Op]) -> Exporter | None:
     return _family(op.__module__.rpartition(".")[2]).get(op)
 
 
-class Names:
-    """Gives out names that are unique in a whole model, subgraphs included."""
-
-    def __init__(self) -> None:
-        self._next: dict[str, int] = {}
-
-    def reserve(self, name: str) -> bool:
-        """Take a name as it is; False if it is empty or taken already."""
-        if not name or name in self._next:
-            return False
-        self._next[name] = 1
-        return True
-
-    def unique(self, wanted: str) -> str:
-        """``wanted``, or the first free variation of it."""
-        base = wanted or "tensor"
-        if self.reserve(base):
-            return base
-        while True:
-            number = self._next[base]
-            self._next[base] = number + 1
-            if self.reserve(f"{base}_{number}"):
-                return f"{base}_{number}"
-
-
-class Target:
-    """An ONNX graph under construction.
+class Target(GraphParts):
+    """An ONNX graph under construction, as exporters see it: its nodes, and views of IR values.
 
     Attributes:
-        opset: the version of the standard operator set.
         resign: whether int8 activations are kept as uint8 inside.
-        names: the model's names.
-        nodes: ONNX nodes so far.
-        initializers: ONNX constants so far.
-        current: the IR node being exported; its first result's name is the base of new names.
-        parent: the context of the outer graph, for a body.
     """
 
-    def __init__(
-        self, *, opset: int, resign: bool, names: Names, parent: Target | None = None
-    ) -> None:
-        self.opset = opset
+    def __init__(self, *, opset: int, resign: bool, names: Names) -> None:
+        super().__init__(opset=opset, names=names)
         self.resign = resign
-        self.names = names
-        self.parent = parent
-        self.nodes: list[wire.Node] = []
-        self.initializers: list[wire.Tensor] = []
-        self.current: Node | None = None
         self._codes: dict[Value, str] = {}
         self._real: dict[Value, str] = {}
         self._stored: dict[Value, str] = {}
-        self._consts: dict[tuple[object, ...], str] = {}
-        self._kept: list[np.ndarray] = []
 
-    # ---------------------------------------------------------------- nodes and constants
-
-    def node(self, op_type: str, inputs: Sequence[str], **attributes: Any) -> str:
-        """Add an ONNX node of one result; returns the result's name.
-
-        Attributes of None are left out.
-        """
-        return self.nodes_of(op_type, inputs, 1, **attributes)[0]
-
-    def nodes_of(
-        self, op_type: str, inputs: Sequence[str], count: int, **attributes: Any
-    ) -> list[str]:
-        """Add an ONNX node of ``count`` results; returns their names."""
-        base = self._base()
-        results = [self.names.unique(f"{base}/{op_type}") for _ in range(count)]
-        kept = {key: value for key, value in attributes.items() if value is not None}
-        self.nodes.append(wire.Node(op_type, list(inputs), results, kept, name=results[0]))
-        return results
-
-    def _base(self) -> str:
-        if self.current is None:
-            return "graph"
-        outputs = self.current.outputs
-        return outputs[0].name or self.current.op.name if outputs else self.current.op.name
-
-    def const(
-        self,
-        data: np.ndarray | np.generic | float | Sequence[int],
-        dtype: DType | None = None,
-        *,
-        name: str = "",
-    ) -> str:
-        """A constant by its elements; equal small ones and views of one array are shared.
-
-        Sequences of int become int64. ``dtype`` is needed only for types that numpy lacks.
-        """
-        array = np.asarray(data, np.int64 if isinstance(data, list | tuple) else None)
-        if type(data) is float:  # numpy's own float64 is meant as it is
-            array = array.astype(np.float32)
-        kind = dtype or DType.of(array)
-        key: tuple[object, ...]
-        if array.size <= 64:
-            key = (kind, array.shape, array.tobytes())
-        else:
-            key = (kind, array.shape, array.strides, array.__array_interface__["data"][0])
-        found = self._consts.get(key)
-        if found is None:
-            found = self.initializer(array, kind, name or f"{self._base()}/const")
-            self._consts[key] = found
-            self._kept.append(array)  # its address is the key: it must live as long
-        return found
-
-    def floats(self, value: float | np.ndarray, like: Value) -> str:
-        """A float constant of the float type in which ``like``'s real values are computed."""
-        return self.const(np.asarray(value, self.real_type(like).numpy))
-
-    def initializer(self, data: np.ndarray, dtype: DType, wanted: str) -> str:
-        """A constant that isn't shared, called ``wanted`` or a variation of it."""
-        dtype = self.held_type(dtype)
-        name = self.names.unique(wanted)
-        content = data.view(np.uint16) if dtype is DType.BFLOAT16 else data
-        self.initializers.append(wire.Tensor(name, DATA_TYPES[dtype], data.shape, content))
-        return name
-
-    def cast(self, name: str, dtype: DType) -> str:
-        """A Cast node; its operand must be in the range of a type of less than 8 bits."""
-        return self.node("Cast", [name], to=int(DATA_TYPES[self.held_type(dtype)]))
-
-    def held_type(self, dtype: DType) -> DType:
-        """The type that holds ``dtype``'s numbers inside: 8 bits where the opset has no fewer."""
-        if self.opset >= LEAST_OPSET.get(dtype, 0):
-            return dtype
-        return DType.INT8 if dtype.is_signed else DType.UINT8
-
-    def reshape(self, name: str, shape: Sequence[int]) -> str:
-        """A Reshape node; no extent may be 0."""
-        return self.node("Reshape", [name, self.const(list(shape))])
+    def inner(self) -> Target:
+        """An empty graph for a body inside this one, made for the same IR node."""
+        body = Target(opset=self.opset, resign=self.resign, names=self.names)
+        body.current = self.current
+        return body
 
     # ---------------------------------------------------------------- views of operands
 
@@ -242,6 +121,10 @@ class Target:
     def real_type(self, value: Value) -> DType:
         """The dtype of the value's ``real``."""
         return DType.FLOAT32 if value.quant is not None else value.dtype
+
+    def floats(self, value: float | np.ndarray, like: Value) -> str:
+        """A float constant of the float type in which ``like``'s real values are computed."""
+        return self.const(np.asarray(value, self.real_type(like).numpy))
 
     def real(self, value: Value | None) -> str:
         """The name of the value's real values; "" for an absent operand."""
@@ -469,32 +352,6 @@ class Target:
         assert activation.bounds is not None
         low, high = (self.floats(b, like) for b in activation.bounds)
         return self.node("Clip", [name, low, high])
-
-    # ---------------------------------------------------------------- refusals
-
-    def require_opset(self, least: int, what: str) -> None:
-        """Refuse the node if the opset is below ``least``.
-
-        Raises:
-            NotExportable: naming ``what`` and the opset that would do.
-        """
-        if self.opset < least:
-            raise self.unsupported(
-                f"{what} need opset {least}, the target has {self.opset}",
-                reason=Reason.IMPOSSIBLE,
-                hint=f"Choose --opset {least} or newer.",
-            )
-
-    def unsupported(
-        self, why: str, *, reason: Reason = Reason.NOT_IMPLEMENTED, hint: str = ""
-    ) -> NotExportable:
-        """The exception to raise for a node that can't be exported."""
-        node = self.current
-        op = node.op.name if node is not None else "graph"
-        where = str(node.origin) if node is not None else "graph"
-        if node is not None and node.outputs:
-            where += f" (`{node.outputs[0].name}`)"
-        return NotExportable(UnsupportedItem(op=op, where=where, why=why, reason=reason, hint=hint))
 
     # ---------------------------------------------------------------- whole graphs
 

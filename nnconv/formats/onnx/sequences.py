@@ -116,8 +116,7 @@ def _scan(
     assert isinstance(op, Lstm | Rnn)
     assert x is not None
     kind = DATA_TYPES[t.real_type(x)]
-    body = Target(opset=t.opset, resign=t.resign, names=t.names, parent=t)
-    body.current = node
+    body = t.inner()
     names = [t.names.unique(f"{projected}/{what}") for what in ("h", "c")[: len(states)]]
     piece = t.names.unique(f"{projected}/step")
     after = step(body, piece, names)
@@ -152,8 +151,7 @@ def choose(
     """An If whose branches, made in a graph of their own each, give equally many float results."""
     graphs = []
     for build in (then, otherwise):
-        branch = Target(opset=t.opset, resign=t.resign, names=t.names, parent=t)
-        branch.current = t.current
+        branch = t.inner()
         results = build(branch)
         infos = [wire.ValueInfo(name, DATA_TYPES[DType.FLOAT32], None) for name in results]
         graphs.append(wire.Graph(results[0], branch.nodes, (), infos, branch.initializers))

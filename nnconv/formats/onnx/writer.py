@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from nnconv.errors import UnsupportedError
 from nnconv.formats.onnx import wire
-from nnconv.formats.onnx.exporter import Names, Target
+from nnconv.formats.onnx.exporter import Target
+from nnconv.formats.onnx.graphparts import Names
 from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.ir.graph import Graph, Model, Signature, Value
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from nnconv.formats.onnx import wire
-from nnconv.formats.onnx.exporter import Names, NotExportable, Target
+from nnconv.formats.onnx.exporter import Target
+from nnconv.formats.onnx.graphparts import Names, NotExportable
 from nnconv.formats.onnx.protobuf import write
 from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.ir import Activation, DType, Quant, TensorType, Value, dequantize, quantize
@@ -201,7 +202,7 @@ def test_a_clip_that_no_code_needs_is_left_out():
 
 def test_bodies_share_the_names_of_the_outer_graph():
     outer = target_of()
-    body = Target(opset=21, resign=True, names=outer.names, parent=outer)
+    body = outer.inner()
     made = [outer.node("Neg", ["x"]), body.node("Neg", ["x"]), outer.node("Neg", ["x"])]
     assert len(set(made)) == 3
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from nnconv.formats.onnx import wire
-from nnconv.formats.onnx.exporter import Names, Target
+from nnconv.formats.onnx.exporter import Target
+from nnconv.formats.onnx.graphparts import Names
 from nnconv.formats.onnx.protobuf import write
 from nnconv.formats.onnx.turn import turn
 from nnconv.formats.onnx.types import DATA_TYPES

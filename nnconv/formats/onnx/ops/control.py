@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from nnconv.errors import UnsupportedItem
 from nnconv.formats.onnx import wire
-from nnconv.formats.onnx.exporter import Exporter, NotExportable, Target
+from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.graphparts import NotExportable
 from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
@@ -24,7 +25,7 @@ def export_if(node: Node, t: Target) -> None:
     branches = []
     refused: list[UnsupportedItem] = []
     for body, name in zip(node.bodies, ("then", "else"), strict=True):
-        inner = body_of(t)
+        inner = t.inner()
         for outer, value in zip(operands, body.inputs, strict=True):
             assert outer is not None
             _capture(inner, value, t, outer, body)
@@ -73,7 +74,7 @@ def export_while(node: Node, t: Target) -> None:
     refused = _run(t, condition, node)
     start = _scalar(t, condition.outputs[0])
 
-    inner = body_of(t)
+    inner = t.inner()
     inputs = [
         wire.ValueInfo(t.names.unique("turn"), wire.DataType.INT64, ()),
         wire.ValueInfo(t.names.unique("go_on"), wire.DataType.BOOL, ()),
@@ -103,11 +104,6 @@ def export_while(node: Node, t: Target) -> None:
     for slot in slots:
         if slot.kept:
             _transfer(t, slot.result, t, slot.first)
-
-
-def body_of(t: Target) -> Target:
-    """A context for a body inside ``t``."""
-    return Target(opset=t.opset, resign=t.resign, names=t.names, parent=t)
 
 
 def _all_resigned(t: Target, values: Sequence[Value]) -> bool:

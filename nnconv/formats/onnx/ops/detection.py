@@ -6,7 +6,6 @@ import numpy as np
 
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.ops.control import body_of
 from nnconv.formats.onnx.ops.reduce import reduced
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -143,8 +142,7 @@ def _soft(node: Node, t: Target, size: str, sigma: Value) -> tuple[str, str]:
     real = t.node("Where", [t.node("Greater", [t.real(scores), floor]), t.real(scores), nothing])
     start = t.node("Concat", [real, _floats(t, _LOWEST)], axis=0)
 
-    inner = body_of(t)
-    inner.current = node
+    inner = t.inner()
     turn, go_on, live = (t.names.unique(name) for name in ("turn", "go_on", "live"))
     best = inner.node("ArgMax", [live], axis=0, keepdims=0)
     score = inner.node("Gather", [live, best])
