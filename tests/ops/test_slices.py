@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from support.moves import ALL, QUANT, ints, move, wide
-from support.spine import Case, check
-from support.tflite_builder import TfliteBuilder
+from support.spine import Case, check, onnx_ops, optimized_ops
+from support.tflite_builder import Tensor, TfliteBuilder
 
 SLICE = [
     *(
@@ -332,3 +332,60 @@ def test_masks_are_numpys(
 @pytest.mark.parametrize("case", [*SLICE, *STRIDED, *PAD, *REVERSE, *UPDATE], ids=str)
 def test_slices(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
+
+
+def widening(dtype: str, pads: list[list[int]]) -> Case:
+    """A residual block that pads what a convolution gives, to add it to another one's result."""
+
+    def build(b: TfliteBuilder) -> None:
+        rng = np.random.default_rng(0)
+        quant = None if dtype == "float32" else (0.05, 3)
+        x = b.input("x", dtype, (1, 5, 6, 4), quant=quant)
+
+        def conv(x: Tensor, inputs: int, outputs: int) -> Tensor:
+            shape = (outputs, 1, 1, inputs)
+            if quant is None:
+                weights = b.const(rng.standard_normal(shape).astype(np.float32))
+                offset = b.const(rng.standard_normal(outputs).astype(np.float32))
+            else:
+                codes = rng.integers(-99, 99, shape).astype(np.int8)
+                weights = b.const(codes, quant=(0.01, 0))
+                offset = b.const(np.zeros(outputs, np.int32), quant=(0.0005, 0))
+            options = {"padding": "VALID", "stride_h": 1, "stride_w": 1}
+            kind = (dtype, (1, 5, 6, outputs), quant)
+            return b.op("CONV_2D", [x, weights, offset], [kind], options=options)
+
+        y = conv(x, 4, 16)
+        shape = tuple(size + sum(pair) for size, pair in zip((1, 5, 6, 16), pads, strict=True))
+        kind = (dtype, shape, quant)
+        padded = b.op("PAD", [y, b.const(np.array(pads, np.int32))], [kind])
+        other = conv(y, 16, 32) if shape == (1, 5, 6, 32) else padded
+        b.output(b.op("ADD", [padded, other], [kind], options={}))
+
+    return Case(f"widening-{dtype}", build, steps=3)
+
+
+BEHIND = [[0, 0], [0, 0], [0, 0], [0, 16]]
+
+
+def test_zero_channels_stay_in_the_blocked_layout(tmp_path: Path) -> None:
+    check(widening("float32", BEHIND), tmp_path)
+    assert "Pad" not in onnx_ops(tmp_path / "model.onnx")
+    counts = optimized_ops(tmp_path / "model.onnx", tmp_path)
+    assert counts["Conv"] == 3
+    assert "Add" not in counts
+    assert counts["ReorderOutput"] == 1
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        widening("int8", BEHIND),
+        widening("float32", [[0, 0], [0, 0], [0, 0], [16, 0]]),
+        widening("float32", [[0, 0], [0, 1], [0, 0], [0, 16]]),
+        widening("float32", [[0, 0], [0, 0], [0, 0], [0, 241]]),
+    ],
+)
+def test_other_pads_stay(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+    assert onnx_ops(tmp_path / "model.onnx")["Pad"] == 1

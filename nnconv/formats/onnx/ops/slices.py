@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.formats.onnx.channels import adds_channels, more_channels
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.ops.shape import (
     Extent,
@@ -95,6 +96,9 @@ def export_pad(node: Node, t: Target) -> None:
     assert x is not None
     if op.before is not None and not any((*op.before, *(op.after or ()))):
         t.set_codes(y, t.codes(x))
+        return
+    if adds_channels(op, node):
+        t.set_codes(y, more_channels(t, x, op))
         return
     inner = t.inner_type(y)
     through = _PAD_THROUGH.get(inner)
