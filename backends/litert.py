@@ -179,6 +179,8 @@ class LiteRtExecutable(Executable):
         except (RuntimeError, ValueError, SystemError) as error:  # the last: of an older numpy
             raise refusal(self.device, "can't load the model", error) from error
         self._shapes: list[tuple[int, ...]] | None = None
+        self._fed: list[int] = []
+        self._made: list[int] = []
 
     def _execute(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         try:
@@ -196,22 +198,24 @@ class LiteRtExecutable(Executable):
 
     def _run_main(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         interpreter = self._interpreter
-        details = interpreter.get_input_details()
         shapes = [array.shape for array in arrays]
         if shapes != self._shapes:
+            details = interpreter.get_input_details()
             with _quiet():
                 for detail, shape in zip(details, shapes, strict=True):
                     if tuple(detail["shape"]) != shape:
                         interpreter.resize_tensor_input(detail["index"], shape)
                 interpreter.allocate_tensors()
             self._shapes = shapes
-        for detail, array in zip(details, arrays, strict=True):
-            interpreter.set_tensor(detail["index"], array)
+            # asking for details takes longer than running a small model
+            self._fed = [detail["index"] for detail in details]
+            self._made = [detail["index"] for detail in interpreter.get_output_details()]
+        for index, array in zip(self._fed, arrays, strict=True):
+            interpreter.set_tensor(index, array)
         interpreter.invoke()
-        outputs = interpreter.get_output_details()
         return {
-            info.name: interpreter.get_tensor(detail["index"])
-            for info, detail in zip(self.outputs, outputs, strict=True)
+            info.name: interpreter.get_tensor(index)
+            for info, index in zip(self.outputs, self._made, strict=True)
         }
 
     def _reset(self) -> None:
