@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -459,3 +461,15 @@ def test_a_session_loads_without_any_help_from_nnconv(tmp_path: Path) -> None:
         nnconv.convert(model, target)
         assert {entry.domain for entry in onnx.load(target).opset_import} <= {""}
         onnxruntime.InferenceSession(target.read_bytes(), providers=["CPUExecutionProvider"])
+
+
+def test_conversion_needs_no_runtime(tmp_path: Path) -> None:
+    """Neither onnxruntime, LiteRT, onnx, protobuf nor flatbuffers, let alone TensorFlow."""
+    absent = ["onnxruntime", "ai_edge_litert", "tflite_runtime", "onnx", "google", "flatbuffers"]
+    target = tmp_path / "m.onnx"
+    script = (
+        f"import sys; sys.modules.update(dict.fromkeys({[*absent, 'tensorflow']}))\n"
+        f"import nnconv; nnconv.convert({str(MODELS[0])!r}, {str(target)!r})"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert target.exists()

@@ -525,3 +525,12 @@ def test_an_unsigned_input_over_a_signed_core(tmp_path: Path) -> None:
     got = convert(b, tmp_path, inner, y).run(np.uint8([0, 128, 131, 255]))
     assert got[0].tolist() == [-128, 0, 3, 127]
     assert got[1].tolist() == [0, 128, 131, 255]
+
+
+def test_a_float_model_stays_float(tmp_path: Path) -> None:
+    """Ranges are never guessed, nor zeros fed to find them."""
+    target = tmp_path / "m.onnx"
+    report = nnconv.convert(FIXTURES / "digits" / "digits_float.tflite", target)
+    assert not any("Quantize" in op or "Integer" in op for op in report.counts)
+    constants = onnx.load(target).graph.initializer
+    assert {c.data_type for c in constants} <= {onnx.TensorProto.FLOAT, onnx.TensorProto.INT64}
