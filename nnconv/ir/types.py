@@ -39,10 +39,6 @@ class TensorType:
         """The same type with another shape."""
         return replace(self, shape=shape)
 
-    def with_dtype(self, dtype: DType) -> TensorType:
-        """Another dtype, without quantization."""
-        return TensorType(dtype, self.shape)
-
     def permuted(self, perm: Sequence[int]) -> TensorType:
         """The type after a transpose in which new dimension i is old dimension perm[i]."""
         shape = None if self.shape is None else tuple(self.shape[p] for p in perm)

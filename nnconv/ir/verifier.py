@@ -7,7 +7,7 @@ from typing import NoReturn
 from nnconv.errors import GraphError
 from nnconv.ir.graph import Graph, Model, Node, Use, Value
 from nnconv.ir.op import QuantRule
-from nnconv.ir.types import Shape, TensorType, static_shape
+from nnconv.ir.types import Shape, TensorType
 
 
 def verify_model(model: Model, *, after: str = "") -> None:
@@ -28,7 +28,7 @@ def verify_model(model: Model, *, after: str = "") -> None:
 
 
 def verify_graph(graph: Graph, *, after: str = "") -> None:
-    """Check one graph: order, use lists, producers, operand types, inferred against stated types.
+    """Check one graph: order, use lists, producers, data, operand types, inferred and stated types.
 
     Raises:
         GraphError: naming the first broken rule and the node.
@@ -36,6 +36,8 @@ def verify_graph(graph: Graph, *, after: str = "") -> None:
     known: set[Value] = set(graph.inputs)
     if len(known) != len(graph.inputs):
         _fail(after, f"graph {graph.name} lists an input twice")
+    for constant in graph.constants():
+        _check_data(constant, after)
     for node in graph.nodes:
         for index, value in enumerate(node.inputs):
             if value is None:
@@ -108,17 +110,12 @@ def _fail(after: str, text: str) -> NoReturn:
     raise GraphError(f"after {after}: {text}" if after else text)
 
 
-def check_data(value: Value) -> None:
-    """Check that a constant's data fit its type.
-
-    Raises:
-        GraphError: when dtype or shape differ.
-    """
-    if value.data is None:
+def _check_data(value: Value, after: str) -> None:
+    """Check that a constant's data fit its type, all of whose extents are known."""
+    data = value.data
+    if data is None or (data.dtype == value.dtype.numpy and data.shape == value.shape):
         return
-    expected = static_shape(value.shape)
-    if value.data.dtype != value.dtype.numpy or value.data.shape != expected:
-        raise GraphError(
-            f"constant {value.name} holds {value.data.dtype}{list(value.data.shape)}, "
-            f"its type is {value.type}",
-        )
+    _fail(
+        after,
+        f"constant {value.name} holds {data.dtype}{list(data.shape)}, its type is {value.type}",
+    )

@@ -208,7 +208,9 @@ class _Walk:
         The first ``movable`` outputs go out moved if they only exist so; returns their names.
         """
         builder = Builder(self.graph)
-        outputs, names = [], []
+        outputs: list[Value] = []
+        placed: set[Value] = set()
+        names: list[str] = []
         for index, value in enumerate(self.graph.outputs):
             moved = index < movable and value in self._gone and value not in self.native
             if moved and len(self.moved[value][0]) > 3:
@@ -216,7 +218,8 @@ class _Walk:
                 names.append(value.name)
             else:
                 result = self._native(value, builder)
-            outputs.append(_named(result, value.name, outputs, builder))
+            outputs.append(_named(result, value.name, placed, builder))
+            placed.add(outputs[-1])
         self.graph.outputs = outputs
         for node in reversed(self._dead):
             self.graph.remove(node)
@@ -386,7 +389,7 @@ class _Walk:
         return layers
 
 
-def _named(value: Value, name: str, outputs: Sequence[Value], builder: Builder) -> Value:
+def _named(value: Value, name: str, outputs: set[Value], builder: Builder) -> Value:
     """``value`` as a graph output called ``name``: a copy where it has to keep another name."""
     if value.name == name:
         return value

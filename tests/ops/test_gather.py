@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nnconv
+from nnconv.errors import InvalidModelError
 from nnconv.ir import DType, TensorType
 from nnconv.ops.gather import Gather, TopK
 from support.operands import fed, given, one_op
@@ -325,8 +327,8 @@ def test_gather_between_convolutions_takes_no_transpose(
     shape[axis] = len(picks)
 
     def build(b: TfliteBuilder) -> None:
-        weights = rng.standard_normal((4, 3, 3, 3)).astype(np.float32)
-        first = _conv(b, b.input("x", "float32", (1, 5, 6, 3)), weights, (1, 5, 6, 4))
+        weights = rng.standard_normal((4, 3, 3, 5)).astype(np.float32)
+        first = _conv(b, b.input("x", "float32", (1, 5, 6, 5)), weights, (1, 5, 6, 4))
         index = b.const(np.array(picks, np.int32))
         picked = b.op("GATHER", [first, index], [("float32", shape)], options={"axis": axis})
         weights = rng.standard_normal((2, 3, 3, shape[3])).astype(np.float32)
@@ -370,3 +372,14 @@ def test_wrong_axes_and_counts_are_refused() -> None:
         Gather(axis=0, batch_dims=1).infer(_types((2, 3), (2, 1)))
     with pytest.raises(ValueError, match="k is 4, must be 0"):
         TopK(axis=1, k=4).infer(_types((2, 3)))
+
+
+@pytest.mark.parametrize("indices", [[[0, 1, 0]], [[4, 0]]], ids=["too many", "out of range"])
+def test_wrong_constant_places_are_refused(indices: list[list[int]], tmp_path: Path) -> None:
+    b = TfliteBuilder()
+    x = b.input("x", "float32", (4, 3))
+    b.output(b.op("GATHER_ND", [x, b.const(np.array(indices, np.int32))], [("float32", (1,))]))
+    path = tmp_path / "model.tflite"
+    path.write_bytes(bytes(b.build()))
+    with pytest.raises(InvalidModelError):
+        nnconv.load(path)

@@ -61,8 +61,9 @@ def _check_range(s: Source, indices: Value, extents: Shape) -> None:
 def import_gather_nd(s: Source) -> None:
     """GATHER_ND."""
     table, indices = s.operand(0), s.operand(1)
-    if indices.shape:
-        _check_range(s, indices, (table.shape or ())[: indices.shape[-1]])
+    depth = indices.shape[-1] if indices.shape else None
+    if isinstance(depth, int) and table.shape is not None and depth <= len(table.shape):
+        _check_range(s, indices, table.shape[:depth])
     s.emit(GatherNd(), [table, indices])
 
 
