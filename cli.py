@@ -17,10 +17,12 @@ from nnconv.console import (
     describe_value,
     print_json,
     print_table,
+    say,
     value_row,
     working,
 )
 from nnconv.errors import ExitCode, NnconvError, UnsupportedError, UsageError
+from nnconv.formats import FORMATS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,9 +35,8 @@ INTERNAL_ERROR = 70
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
-FORMATS = ("tflite", "onnx")
-
 Command = TypeVar("Command", bound=Callable[..., Any])
+Value = TypeVar("Value")
 
 
 class Session:
@@ -86,6 +87,8 @@ def common_options(command: Command) -> Command:
 
 MODEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FORMAT = click.Choice(FORMATS)
+SEED = click.IntRange(min=0)
+THREADS = click.IntRange(min=0, max=1024)
 
 
 class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
@@ -107,6 +110,16 @@ class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
         if not equals or not name or min(shape, default=0) < 0:
             self.fail(f"{value!r} is not NAME=EXTENT,EXTENT,... such as x=1,224,224,3", param, ctx)
         return name, shape
+
+
+def _by_name(option: str, pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
+    """What an option was given for each name, which may be there once."""
+    found: dict[str, Value] = {}
+    for name, value in pairs:
+        if name in found:
+            raise UsageError(f"{option} was given twice for {name!r}")
+        found[name] = value
+    return found
 
 
 def _name_and_file(text: str, names: Sequence[str]) -> tuple[str, Path]:
@@ -177,7 +190,7 @@ def cli() -> None:
 @click.option("--from", "source_format", type=FORMAT, help="SRC's format. [default: by content]")
 @click.option("--to", "target_format", type=FORMAT, help="DST's format. [default: by suffix]")
 @click.option("--verify", is_flag=True, help="Run both models on the same inputs and compare.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the inputs of --verify.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the inputs of --verify.")
 @click.option(
     "--input-shape",
     "input_shapes",
@@ -215,12 +228,12 @@ def convert(
     The formats are told by SRC's content and DST's suffix, unless given.
     """
     with working(f"converting {src.name}"):
-        report = nnconv.convert(src, dst, input_shapes=dict(input_shapes) or None, **options)
+        report = nnconv.convert(src, dst, input_shapes=_by_name("--input-shape", input_shapes) or None, **options)
     if as_json:
         print_json(report.as_dict())
     else:
         for line in describe_report(report):
-            click.echo(line)
+            say(line)
         if report.verification is not None:
             _show_verification(report.verification)
     return ExitCode.DIFFERS if report.verified is False else ExitCode.OK
@@ -231,7 +244,7 @@ def _show_verification(found: Verification) -> None:
 
     print_table(found.title, HEADER, found.rows())
     for note in found.notes:
-        click.echo(f"  note: {note}")
+        say(f"  note: {note}")
 
 
 @cli.command()
@@ -288,9 +301,9 @@ def inspect(*, model: Path, show_graph: bool, as_json: bool) -> None:
 
 def _show_model(facts: Mapping[str, Any]) -> None:
     """Print what ``inspect`` found, for people."""
-    click.echo(f"{facts['path']}: {facts['format']}, {facts['size']:,} bytes")
+    say(f"{facts['path']}: {facts['format']}, {facts['size']:,} bytes")
     if facts["description"]:
-        click.echo(f"description: {facts['description']}")
+        say(f"description: {facts['description']}")
     for entry in facts["signatures"]:
         kinds = (("input", "inputs"), ("state", "states"), ("output", "outputs"))
         rows = [
@@ -307,12 +320,13 @@ def _show_model(facts: Mapping[str, Any]) -> None:
     click.echo(f"constants: {constants['count']}, {constants['bytes']:,} bytes")
     if facts["metadata"]:
         entries = (f"{name} ({size:,} bytes)" for name, size in facts["metadata"].items())
-        click.echo(f"metadata: {', '.join(entries)}")
+        say(f"metadata: {', '.join(entries)}")
     if facts["unsupported"]:
         rows = [(item["op"], item["where"], item["why"]) for item in facts["unsupported"]]
         print_table("nnconv can't convert", ("op", "where", "why"), rows)
     if "graph" in facts:
-        click.echo(facts["graph"])
+        for line in facts["graph"].split("\n"):
+            say(line)
 
 
 @cli.command()
@@ -330,9 +344,9 @@ def _show_model(facts: Mapping[str, Any]) -> None:
     help="Folder to save each output in, as .npy.",
 )
 @click.option("--device", default="onnxruntime:cpu", show_default=True, help="See nnconv devices.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random inputs.")
 @click.option("--signature", metavar="NAME", help="Entry point to run. [default: the first]")
-@click.option("--threads", type=click.IntRange(min=0), help="Threads. [default: the runtime's]")
+@click.option("--threads", type=THREADS, help="Threads. [default: the runtime's]")
 @common_options
 def run(
     *,
@@ -350,7 +364,7 @@ def run(
         executable = nnconv.compile(model, device, **chosen)
         infos = {i.name: i for i in executable.inputs}
         names = [*infos, *(state.input.name for state in executable.states)]
-        given = dict(_name_and_file(text, names) for text in inputs)
+        given = _by_name("--input", [_name_and_file(text, names) for text in inputs])
         feeds = {name: _read_array(name, path) for name, path in given.items()}
         drawn: dict[str, np.ndarray] = {}
         if missing := [info for name, info in infos.items() if name not in feeds]:
@@ -370,7 +384,7 @@ def run(
         print_json({**found, "outputs": facts})
         return
     if drawn:
-        click.echo(f"random inputs (seed {seed}): {', '.join(drawn)}")
+        say(f"random inputs (seed {seed}): {', '.join(drawn)}")
     rows = [
         (
             fact["name"],
@@ -448,7 +462,8 @@ def _describe_items(error: UnsupportedError) -> list[dict[str, str]]:
 
 
 def _report_error(error: NnconvError, session: Session) -> int:
-    click.secho(f"error: {error}", err=True, fg="red")
+    for line in f"error: {error}".split("\n"):
+        say(line, err=True, color="red")
     if session.as_json:
         facts: dict[str, Any] = {
             "kind": type(error).__name__,
@@ -496,11 +511,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if session.debug:
             raise
         what = " ".join(f"{type(error).__name__}: {error}".split())
-        click.secho(
+        say(
             f"error: internal error ({what}). This is a bug in nnconv: please report it, with the "
             "output of the same command and --debug.",
             err=True,
-            fg="red",
+            color="red",
         )
         return INTERNAL_ERROR
     return int(code or ExitCode.OK)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnconv.errors import UsageError
-from nnconv.formats import WRITABLE, format_for, read_model
+from nnconv.formats import check_writable, format_for, read_model
 from nnconv.ir.graph import Model, Signature
 from nnconv.ir.types import Shape
 from nnconv.lowering import Lowered, choose_signature, one_entry, to_onnx
@@ -103,8 +103,8 @@ def save(
         format: its format; told by the suffix when None.
         signature: key of the entry point; the first when None.
         opset: ONNX opset.
-        io_layout: ``keep`` leaves the interface as it is, ``nchw`` and ``nhwc`` drop the
-            transposes at its edge.
+        io_layout: ``keep`` leaves the interface in the source's layout, ``nhwc`` and ``nchw`` move
+            image-like inputs and outputs to theirs, where that saves a transpose at the edge.
         int8: ``resign`` keeps int8 activations as uint8 inside (fast on x64), ``keep`` leaves
             the signs.
 
@@ -118,8 +118,7 @@ def save(
 
 def _write(model: Model, path: str | os.PathLike[str], target: str, **options: Any) -> Lowered:
     """Bring a model (which is used up) into the target's form and write it."""
-    if target not in WRITABLE:
-        raise UsageError(f"format {target} can't be written; those that can: {', '.join(WRITABLE)}")
+    check_writable(target)
     from nnconv.formats.onnx.protobuf import write
 
     lowered = to_onnx(model, **options)
@@ -163,8 +162,7 @@ def convert(
         BackendError: with ``verify``, when a runtime fails.
     """
     target = target_format or format_for(dst)
-    if target not in WRITABLE:
-        raise UsageError(f"format {target} can't be written; those that can: {', '.join(WRITABLE)}")
+    check_writable(target)
     if Path(dst).exists() and Path(src).exists() and Path(src).samefile(dst):
         raise UsageError(f"{os.fspath(dst)} is the source file; choose another name")
     model = load(src, source_format, input_shapes=input_shapes)

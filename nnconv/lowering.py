@@ -74,8 +74,9 @@ def to_onnx(
     Args:
         model: what to turn.
         opset: ONNX opset; the default one when None.
-        io_layout: ``keep`` leaves the interface as it is, ``nchw`` and ``nhwc`` drop the
-            transposes at its edge.
+        io_layout: ``nchw`` moves image-like inputs and outputs, where that saves a transpose at the
+            edge; ``keep`` leaves them as the source has them, and so does ``nhwc``, as sources so
+            far are channels-last.
         int8: ``resign`` keeps int8 activations as uint8 inside (fast on x64), ``keep`` leaves
             the signs.
 

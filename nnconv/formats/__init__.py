@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnconv.errors import InvalidModelError, UsageError
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 SUFFIXES = {".tflite": "tflite", ".lite": "tflite", ".onnx": "onnx"}
 """Format by file suffix."""
 
+FORMATS = ("tflite", "onnx")
 READABLE = ("tflite",)
+"""Formats whose folder has a ``reader`` and a ``summary``."""
+
 WRITABLE = ("onnx",)
 
 
@@ -28,6 +32,9 @@ def detect(path: str | os.PathLike[str]) -> str:
         InvalidModelError: the file can't be read, or its format isn't known.
     """
     try:
+        # Opening a pipe would wait for whoever fills it.
+        if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir():
+            raise InvalidModelError("it is no regular file", path=os.fspath(path))
         with Path(path).open("rb") as file:
             head = file.read(8)
     except OSError as error:
@@ -72,10 +79,9 @@ def read_model(
         UnsupportedError: it has nodes that can't be imported.
         UsageError: the format can't be read, or an input has no such name.
     """
-    _readable(format or detect(path))
-    from nnconv.formats.tflite.reader import read
-
-    return read(path, input_shapes=input_shapes)
+    reader = _module(format or detect(path), "reader")
+    model: Model = reader.read(path, input_shapes=input_shapes)
+    return model
 
 
 def summarize(path: str | os.PathLike[str], format: str | None = None) -> Summary:
@@ -85,12 +91,22 @@ def summarize(path: str | os.PathLike[str], format: str | None = None) -> Summar
         InvalidModelError: the file is broken.
         UsageError: the format can't be read.
     """
-    _readable(format or detect(path))
-    from nnconv.formats.tflite.summary import summarize as of_tflite
-
-    return of_tflite(path)
+    summary: Summary = _module(format or detect(path), "summary").summarize(path)
+    return summary
 
 
-def _readable(kind: str) -> None:
+def _module(kind: str, name: str) -> Any:
+    """A module of a format that can be read."""
     if kind not in READABLE:
         raise UsageError(f"format {kind} can't be read; formats that can: {', '.join(READABLE)}")
+    return import_module(f"nnconv.formats.{kind}.{name}")
+
+
+def check_writable(kind: str) -> None:
+    """See that a format can be written.
+
+    Raises:
+        UsageError: it can't.
+    """
+    if kind not in WRITABLE:
+        raise UsageError(f"format {kind} can't be written; those that can: {', '.join(WRITABLE)}")

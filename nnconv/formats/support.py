@@ -7,7 +7,7 @@ from pkgutil import iter_modules
 from typing import NamedTuple
 
 from nnconv.errors import UsageError
-from nnconv.formats import READABLE, WRITABLE
+from nnconv.formats import FORMATS
 
 
 class OpSupport(NamedTuple):
@@ -36,8 +36,7 @@ def op_support(format_name: str) -> list[OpSupport]:
         return [OpSupport(name, read=True, write=False) for name in sorted(importers())]
     if format_name == "onnx":
         return [OpSupport(name, read=False, write=True) for name in _onnx_exports()]
-    known = ", ".join(dict.fromkeys((*READABLE, *WRITABLE)))
-    raise UsageError(f"there is no format {format_name!r}; formats are {known}.")
+    raise UsageError(f"there is no format {format_name!r}; formats are {', '.join(FORMATS)}.")
 
 
 def _onnx_exports() -> list[str]:

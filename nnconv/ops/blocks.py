@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from nnconv.ir.dtype import ANY
 from nnconv.ir.op import (
@@ -16,10 +16,14 @@ from nnconv.ir.op import (
     Types,
     op_class,
     operand_type,
+    require_rank,
 )
 from nnconv.ir.types import Dim, TensorType
 from nnconv.ops.shape import Move, index_operand, moved
 from nnconv.ops.spatial import channel_dim, other, spatial_dims, to_layout
+
+_Ratio: TypeAlias = tuple[int, int]
+"""Factor and divisor of an extent."""
 
 
 @op_class
@@ -34,6 +38,21 @@ class _DepthSpace(Move):
         if perm != to_layout(target, 4):
             return None
         return Permuted(self.replace(layout=target), (perm,), (perm,))
+
+    def _exchanged(
+        self, types: Types, *, channels: _Ratio, extents: _Ratio
+    ) -> tuple[TensorType, ...]:
+        """The result of an op that multiplies and divides channels and spatial extents so."""
+        x = operand_type(types, 0)
+        shape = require_rank(x.shape, 4, "input")
+        if shape is None:
+            return moved(x, None)
+        result: list[Dim] = [*shape]
+        channel = channel_dim(4, self.layout)
+        result[channel] = _scaled(result[channel], *channels)
+        for dim in spatial_dims(4, self.layout):
+            result[dim] = _scaled(result[dim], *extents)
+        return moved(x, tuple(result))
 
 
 def _scaled(dim: Dim, factor: int, divisor: int) -> Dim:
@@ -56,17 +75,8 @@ class DepthToSpace(_DepthSpace):
     column_row_depth: bool = False
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
-        x = operand_type(types, 0)
-        if x.shape is None:
-            return moved(x, None)
-        if len(x.shape) != 4:
-            raise ValueError(f"input has rank {len(x.shape)}, must have 4")
-        result = list(x.shape)
-        channel = channel_dim(4, self.layout)
-        result[channel] = _scaled(x.shape[channel], 1, self.block * self.block)
-        for dim in spatial_dims(4, self.layout):
-            result[dim] = _scaled(x.shape[dim], self.block, 1)
-        return moved(x, tuple(result))
+        block = self.block
+        return self._exchanged(types, channels=(1, block * block), extents=(block, 1))
 
 
 class SpaceToDepth(_DepthSpace):
@@ -76,17 +86,8 @@ class SpaceToDepth(_DepthSpace):
     """
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
-        x = operand_type(types, 0)
-        if x.shape is None:
-            return moved(x, None)
-        if len(x.shape) != 4:
-            raise ValueError(f"input has rank {len(x.shape)}, must have 4")
-        result = list(x.shape)
-        channel = channel_dim(4, self.layout)
-        result[channel] = _scaled(x.shape[channel], self.block * self.block, 1)
-        for dim in spatial_dims(4, self.layout):
-            result[dim] = _scaled(x.shape[dim], 1, self.block)
-        return moved(x, tuple(result))
+        block = self.block
+        return self._exchanged(types, channels=(block * block, 1), extents=(1, block))
 
 
 @op_class
