@@ -1,4 +1,4 @@
-"""Gives quantized depthwise convolutions the channel counts that kernels are fast on."""
+"""Gives depthwise convolutions the channel counts that kernels are fast on."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from nnconv.ops.spatial import channel_dim
 from nnconv.passes.base import Pass
 
 BLOCK = 16
-"""Channels that onnxruntime's quantized depthwise kernel takes at once."""
+"""Channels that onnxruntime's quantized depthwise kernel takes at once.
+
+Convolutions of fewer floats than these leave its blocked layout, which fills them up anyway.
+"""
 
 _EIGHT_BITS = frozenset({DType.INT8, DType.UINT8})
 
 
 class WidenChannelsPass(Pass):
     """Fills channels between convolutions up to a multiple of 16, where depthwise ones use them.
+
+    Floats only up to 16.
 
     The first convolution gets filters of zeros, the last one weights of zeros for what they give,
     so that results keep their bits.
@@ -65,14 +70,16 @@ def _chain(node: Node, outputs: set[Value]) -> list[Node] | None:
             return None
 
 
-def _is_quantized(node: Node) -> bool:
-    """Whether a node is a convolution of 8-bit codes with constant parameters."""
+def _can_widen(node: Node) -> bool:
+    """Whether a node is a convolution of floats or 8-bit codes with constant parameters."""
     if not isinstance(node.op, Conv2D) or len(node.inputs) != 3:
         return False
     x, weights, bias = node.inputs
     y = node.outputs[0]
     if x is None or weights is None or weights.data is None:
         return False
+    if x.dtype is weights.dtype is DType.FLOAT32:
+        return bias is None or bias.data is not None
     quant = weights.quant
     if quant is None or quant.block or quant.axis not in (None, 0):
         return False
@@ -86,7 +93,7 @@ def _is_quantized(node: Node) -> bool:
 
 
 def _is_depthwise(node: Node) -> bool:
-    if not isinstance(node.op, Conv2D) or node.op.groups == 1 or not _is_quantized(node):
+    if not isinstance(node.op, Conv2D) or node.op.groups == 1 or not _can_widen(node):
         return False
     weights = node.inputs[1]
     shape = weights.shape if weights is not None else None
@@ -94,13 +101,16 @@ def _is_depthwise(node: Node) -> bool:
 
 
 def _is_dense(node: Node) -> bool:
-    return isinstance(node.op, Conv2D) and node.op.groups == 1 and _is_quantized(node)
+    return isinstance(node.op, Conv2D) and node.op.groups == 1 and _can_widen(node)
 
 
 def _missing(node: Node) -> int:
     """How many channels a depthwise convolution lacks to the next multiple."""
     assert isinstance(node.op, Conv2D)
-    return -node.op.groups % BLOCK
+    groups = node.op.groups
+    if groups > BLOCK and node.outputs[0].quant is None:
+        return 0
+    return -groups % BLOCK
 
 
 def _widen(chain: list[Node]) -> None:
@@ -136,9 +146,9 @@ def _more_filters(value: Value, extra: int) -> Value:
     """Weights or a bias with ``extra`` filters of real zeros behind."""
     data, quant = value.data, value.quant
     assert data is not None
-    assert quant is not None
-    zero = np.full((extra, *data.shape[1:]), quant.zero_point[-1], data.dtype)
-    if quant.axis is not None:
+    code = 0 if quant is None else quant.zero_point[-1]
+    zero = np.full((extra, *data.shape[1:]), code, data.dtype)
+    if quant is not None and quant.axis is not None:
         quant = Quant(
             scale=quant.scale + quant.scale[-1:] * extra,
             zero_point=quant.zero_point + quant.zero_point[-1:] * extra,
@@ -151,12 +161,13 @@ def _deeper(value: Value, extra: int) -> Value:
     """Weights that give ``extra`` more input channels no weight."""
     data, quant = value.data, value.quant
     assert data is not None
-    assert quant is not None
-    points = np.asarray(quant.zero_point).astype(data.dtype).reshape(-1, 1, 1, 1)
+    points = (
+        np.asarray(0 if quant is None else quant.zero_point).astype(data.dtype).reshape(-1, 1, 1, 1)
+    )
     zero = np.broadcast_to(points, (*data.shape[:-1], extra))
     return _with_data(value, np.concatenate([data, zero], axis=-1), quant)
 
 
-def _with_data(value: Value, data: np.ndarray, quant: Quant) -> Value:
+def _with_data(value: Value, data: np.ndarray, quant: Quant | None) -> Value:
     kind = replace(value.type, shape=data.shape, quant=quant)
     return Value(value.name, kind, data=data, origin=value.origin)
