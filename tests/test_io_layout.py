@@ -35,8 +35,8 @@ def _model(dtype: str) -> bytes:
     """Two outputs: a feature map, and its mean over the image."""
     b = TfliteBuilder()
     quant = INT8 if dtype == "int8" else None
-    x = b.input("x", dtype, (2, 4, 5, 3), quant=quant)
-    y = _conv(b, _conv(b, x, 3, 16), 16, 16)
+    x = b.input("x", dtype, (2, 4, 5, 9), quant=quant)
+    y = _conv(b, _conv(b, x, 9, 16), 16, 16)
     axes = b.const(np.array([1, 2], np.int32))
     mean = b.op("MEAN", [y, axes], [(dtype, (2, 16), quant, "mean")])
     b.output(y, mean)
@@ -49,12 +49,12 @@ def test_the_interface_has_the_layout_asked_for(dtype, io_layout, tmp_path):
     source, target = tmp_path / "m.tflite", tmp_path / "m.onnx"
     source.write_bytes(_model(dtype))
     report = nnconv.convert(source, target, io_layout=io_layout)
-    x = RNG.integers(-100, 100, (2, 4, 5, 3)).astype(dtype)
+    x = RNG.integers(-100, 100, (2, 4, 5, 9)).astype(dtype)
     wanted = run_litert(source.read_bytes(), [x])
     session = onnxruntime.InferenceSession(str(target), providers=["CPUExecutionProvider"])
     moves = io_layout == "nchw"
     (info,) = session.get_inputs()
-    assert info.shape == ([2, 3, 4, 5] if moves else [2, 4, 5, 3])
+    assert info.shape == ([2, 9, 4, 5] if moves else [2, 4, 5, 9])
     assert [tuple(row[2]) for row in report.inputs] == [tuple(info.shape)]
     assert report.moved_io == (["x", session.get_outputs()[0].name] if moves else [])
     assert onnx_ops(target).get("Transpose", 0) == (0 if moves else 2)
@@ -79,8 +79,8 @@ def test_a_quantized_mean_over_the_image_is_an_integer_kernel(tmp_path):
 @pytest.mark.parametrize("op", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
 def test_resizing_between_convolutions_stays_in_their_layout(op, tmp_path):
     b = TfliteBuilder()
-    x = b.input("x", "float32", (2, 4, 5, 3))
-    y = _conv(b, x, 3, 16)
+    x = b.input("x", "float32", (2, 4, 5, 9))
+    y = _conv(b, x, 9, 16)
     size = b.const(np.array([8, 10], np.int32))
     options = {"half_pixel_centers": True}
     y = b.op(op, [y, size], [("float32", (2, 8, 10, 16))], options=options, version=3)
@@ -98,8 +98,8 @@ def test_resizing_between_convolutions_stays_in_their_layout(op, tmp_path):
 @pytest.mark.parametrize("io_layout", ["keep", "nchw"])
 def test_outputs_keep_their_names_where_transposes_meet(io_layout, both, tmp_path):
     b = TfliteBuilder()
-    x = b.input("x", "float32", (2, 4, 5, 3))
-    y = _conv(b, x, 3, 16)
+    x = b.input("x", "float32", (2, 4, 5, 9))
+    y = _conv(b, x, 9, 16)
     order = b.const(np.array([0, 3, 1, 2], np.int32))
     turned = b.op("TRANSPOSE", [y, order], [("float32", (2, 16, 4, 5), None, "turned")])
     b.output(*([y, turned] if both else [turned]))
@@ -109,7 +109,7 @@ def test_outputs_keep_their_names_where_transposes_meet(io_layout, both, tmp_pat
     session = onnxruntime.InferenceSession(str(target), providers=["CPUExecutionProvider"])
     names = [info.name for info in session.get_outputs()]
     assert names == ([y.name, "turned"] if both else ["turned"])
-    data = RNG.standard_normal((2, 4, 5, 3)).astype(np.float32)
+    data = RNG.standard_normal((2, 4, 5, 9)).astype(np.float32)
     feed = data.transpose(0, 3, 1, 2) if io_layout == "nchw" else data
     result = session.run(["turned"], {"x": feed})[0]
     np.testing.assert_allclose(result, run_litert(source.read_bytes(), [data])[-1], atol=1e-5)

@@ -78,12 +78,12 @@ def test_weights_follow_a_flattened_map(tmp_path: Path) -> None:
     expected = (np.asarray([[4321]], np.float32),)
     case = Case("flatten", build, inputs=(x,), expected=expected, tolerance=0.0)
     check(case, tmp_path)
-    assert onnx_ops(tmp_path / "model.onnx")["Transpose"] == 1, "only the input's"
+    assert onnx_ops(tmp_path / "model.onnx").get("Transpose", 0) <= 1, "at most the input's"
 
 
 @pytest.mark.parametrize("kind", KINDS[:3], ids=str)
 def test_flattened_maps_feed_layers(kind: Kind, tmp_path: Path) -> None:
-    form = Form("front", x=(2, 4, 3, 4), filter=(5, 3, 2, 4))
+    form = Form("front", x=(2, 4, 3, 9), filter=(5, 3, 2, 9))
 
     def build(b: TfliteBuilder) -> None:
         conv = add_conv(b, form, kind)
@@ -103,7 +103,8 @@ def test_flattened_maps_feed_layers(kind: Kind, tmp_path: Path) -> None:
         b.output(b.op("FULLY_CONNECTED", [flat, w, offset], [(kind.x, (2, 3), out)]))
 
     check(Case("flattened", build), tmp_path)
-    assert onnx_ops(tmp_path / "model.onnx")["Transpose"] == 1
+    # integer kernels work in NHWC: the runtime takes both transposes around them out again
+    assert onnx_ops(tmp_path / "model.onnx")["Transpose"] == (1 if kind.x == "float32" else 2)
 
 
 def test_depthwise_channels_have_their_scales(tmp_path: Path) -> None:

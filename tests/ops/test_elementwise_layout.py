@@ -35,7 +35,7 @@ def _between(name: str, middle: Middle, dtype: str = "float32") -> Case:
     """A convolution, the op, and another convolution."""
 
     def build(b: TfliteBuilder) -> None:
-        x = b.input("x", dtype, (1, 4, 6, 3), quant=None if dtype == "float32" else QUANT)
+        x = b.input("x", dtype, (1, 4, 6, 9), quant=None if dtype == "float32" else QUANT)
         y = middle(b, _conv(b, x, 5, dtype))
         b.output(_conv(b, y, 7, dtype))
 

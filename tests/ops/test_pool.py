@@ -128,16 +128,16 @@ def test_mean_over_all_is_global(tmp_path: Path) -> None:
 
 def _between_convolutions(b: TfliteBuilder) -> None:
     quant = (0.05, 131)
-    x = b.input("x", "uint8", (1, 6, 6, 4), quant=quant)
+    x = b.input("x", "uint8", (1, 6, 6, 8), quant=quant)
     window = {"padding": "SAME", "stride_h": 1, "stride_w": 1}
-    kernel = np.random.default_rng(0).integers(1, 255, (4, 1, 1, 4)).astype(np.uint8)
+    kernel = np.random.default_rng(0).integers(1, 255, (8, 1, 1, 8)).astype(np.uint8)
 
     def conv(value: object, shape: tuple[int, ...]) -> object:
         w = b.const(kernel, quant=(0.02, 128))
-        offset = b.const(np.zeros(4, np.int32), quant=(0.001, 0))
+        offset = b.const(np.zeros(8, np.int32), quant=(0.001, 0))
         return b.op("CONV_2D", [value, w, offset], [("uint8", shape, quant)], options=window)
 
-    y = conv(x, (1, 6, 6, 4))
+    y = conv(x, (1, 6, 6, 8))
     options = {
         "padding": "VALID",
         "stride_h": 2,
@@ -145,8 +145,8 @@ def _between_convolutions(b: TfliteBuilder) -> None:
         "filter_height": 2,
         "filter_width": 2,
     }
-    y = b.op("MAX_POOL_2D", [y], [("uint8", (1, 3, 3, 4), quant)], options=options)
-    b.output(conv(y, (1, 3, 3, 4)))
+    y = b.op("MAX_POOL_2D", [y], [("uint8", (1, 3, 3, 8), quant)], options=options)
+    b.output(conv(y, (1, 3, 3, 8)))
 
 
 def test_maximum_between_convolutions_stays_integer(tmp_path: Path) -> None:
