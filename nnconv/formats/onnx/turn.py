@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from nnconv.formats.onnx.exporter import Target
 from nnconv.ir.op import Perm
@@ -16,7 +17,7 @@ from nnconv.ir.op import Perm
 LEAST = 1024
 """Below so many elements, one more node costs more than it saves."""
 
-MOST = 6
+MOST = 5
 """Groups of dimensions for which two exchanges are looked for."""
 
 COPY = 16
@@ -33,8 +34,8 @@ def turn(t: Target, name: str, perm: Perm, shape: Sequence[int] | None) -> str:
         return t.node("Transpose", [name], perm=perm)
     assert shape is not None
     dims, swaps = steps
-    for swap in swaps:
-        if swap is not swaps[0]:
+    for number, swap in enumerate(swaps):
+        if number:
             # onnxruntime makes one of two transposes again; it doesn't see behind this
             name = t.node("Flatten", [name], axis=1)
         i, j, k = swap
@@ -59,18 +60,30 @@ def _two_steps(perm: Perm, shape: Sequence[int]) -> tuple[list[int], list[Swap]]
     count = len(goal)
     if not 4 <= count <= MOST or goal[-1] == count - 1:
         return None
-    best: tuple[float, list[Swap]] | None = None
-    start = list(range(count))
-    for first in _swaps(count):
-        middle = _swapped(start, first)
-        if middle == goal:
-            return None
-        for second in _swaps(count):
-            if _swapped(middle, second) == goal:
-                cost = _cost(dims, first) + _cost([dims[i] for i in middle], second)
-                if best is None or cost < best[0]:
-                    best = cost, [first, second]
-    return None if best is None else (dims, best[1])
+    pairs = _pairs(tuple(goal))
+    if not pairs:
+        return None
+    first, second = min(pairs, key=lambda pair: _time(dims, *pair))
+    return dims, [first, second]
+
+
+@cache
+def _pairs(goal: tuple[int, ...]) -> list[tuple[Swap, Swap]]:
+    """All pairs of exchanges that make ``goal``; none if one exchange does."""
+    start, swaps = list(range(len(goal))), list(_swaps(len(goal)))
+    middles = [(swap, _swapped(start, swap)) for swap in swaps]
+    if any(tuple(middle) == goal for _, middle in middles):
+        return []
+    return [
+        (first, second)
+        for first, middle in middles
+        for second in swaps
+        if tuple(_swapped(middle, second)) == goal
+    ]
+
+
+def _time(dims: list[int], first: Swap, second: Swap) -> float:
+    return _cost(dims, first) + _cost(_swapped(dims, first), second)
 
 
 def _swaps(count: int) -> Iterator[Swap]:
