@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nnconv.formats.tflite.reader import read
 from support.litert import run_litert
-from support.spine import Case, model_bytes
+from support.spine import Case, case_inputs, model_bytes
 from support.tflite_builder import Quant, Tensor, TfliteBuilder
 
 PARAMETERS: dict[str, dict[str, tuple[float, int]]] = {
@@ -226,6 +227,8 @@ def with_litert(case: Case) -> Case:
     """The case with LiteRT's results as what is expected; skips the test where LiteRT refuses."""
     if case.expected is not None:
         return case
+    if case.inputs is None:
+        case = replace(case, inputs=case_inputs(case, read(model_bytes(case), name=case.id)))
     found = litert_result(case)
     if found is None:
         pytest.skip("the installed LiteRT doesn't run it")

@@ -143,11 +143,23 @@ class Target(GraphParts):
         """The real values of int64 codes, such as the bias of 16-bit activations."""
         found = self._real.get(value)
         if found is None:
-            if value.data is None or value.quant is None:
-                raise self.unsupported(f"quantized {value.dtype} that isn't constant")
-            real = dequantize(value.data, value.quant, np.float64).astype(np.float32)
-            found = self._real[value] = self.initializer(real, DType.FLOAT32, value.name)
+            assert value.quant is not None
+            if value.data is not None:
+                real = dequantize(value.data, value.quant, np.float64).astype(np.float32)
+                found = self.initializer(real, DType.FLOAT32, value.name)
+            else:
+                found = self._wide_product(self.codes(value), value.quant, value.type.rank or 0)
+            self._real[value] = found
         return found
+
+    def _wide_product(self, codes: str, quant: Quant, rank: int) -> str:
+        """int64 codes times their scale, in float64: no DequantizeLinear takes them."""
+        scale, zero_point = quant.broadcast((1,) * rank)
+        wide = self.cast(codes, DType.FLOAT64)
+        if np.any(zero_point):
+            wide = self.node("Sub", [wide, self.const(zero_point.astype(np.float64))])
+        real = self.node("Mul", [wide, self.const(scale.astype(np.float64))])
+        return self.cast(real, DType.FLOAT32)
 
     def codes(self, value: Value | None) -> str:
         """The name of the value's integers inside; for an unquantized value its only form."""

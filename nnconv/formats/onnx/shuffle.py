@@ -46,7 +46,7 @@ def _phases(window: int, stride: int, before: int, out: int) -> _Phases:
 
 
 def export_by_phases(node: Node, t: Target) -> bool:
-    """Export a ConvTranspose2D on codes with constant weights; False if it can't be done so."""
+    """Export a ConvTranspose2D on codes with constant parameters; False if it can't be done so."""
     op, (x, filters, bias), y = node.op, node.inputs, node.outputs[0]
     assert x is not None
     assert filters is not None
@@ -57,6 +57,8 @@ def export_by_phases(node: Node, t: Target) -> bool:
     shape, out = static_shape(x.shape[1:]), static_shape(y.shape[1:])
     batch = y.shape[0] if isinstance(y.shape[0], int) else -1
     if shape is None or out is None or 0 in (batch, *shape, *out):
+        return False
+    if bias is not None and bias.data is None:
         return False
     if max(op.stride) > 4:
         return False  # too many of the taps would be zeros
