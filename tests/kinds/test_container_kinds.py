@@ -473,3 +473,19 @@ def test_conversion_needs_no_runtime(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", script], check=True)
     assert target.exists()
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 3, 4, 3), (1, 3, 5, 2), (3, 4, 2)], ids=["depth", "size", "rank"]
+)
+def test_extents_that_a_model_cannot_take_are_a_usage_error(
+    shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    """It names the op that they don't fit, and isn't the file's fault."""
+    b = TfliteBuilder()
+    y = identity_conv(b, b.input("x", FLOAT, (1, 3, 4, 2)))
+    w = b.const(floats(5, 24))
+    y = b.op("FULLY_CONNECTED", [y, w, None], [(FLOAT, (1, 5))])
+    with pytest.raises(nnconv.errors.UsageError, match=r"'x'.*(CONV_2D|FULLY_CONNECTED)"):
+        convert(b, tmp_path, y, input_shapes={"x": shape})
+    assert not (tmp_path / "model.onnx").exists()

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from nnconv.errors import UnsupportedItem
+from nnconv.errors import GraphError, UnsupportedItem
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite.importer import Importer, NotConvertible, Source, importers
 from nnconv.formats.tflite.types import dtype_of, quant_of, shape_of
@@ -117,6 +117,9 @@ class SubgraphImport:
             importer(source)
         except NotConvertible as refusal:
             self.unsupported.append(refusal.item)
+        except GraphError as error:
+            # of a node that the importer added by the builder alone
+            raise op.fail(str(error)) from error
         if self.unsupported:
             self._stand_in(op)
 
