@@ -20,6 +20,7 @@ from nnconv.ops.elementwise import Clip
 from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.quantize import Dequantize
 from nnconv.ops.rewrite import constant_behind
+from nnconv.ops.spatial import is_sorted
 
 _EIGHT_BITS = frozenset({DType.INT8, DType.UINT8})
 _NARROW = frozenset({DType.INT2, DType.INT4, DType.UINT4})
@@ -77,7 +78,7 @@ def weights(t: Target, value: Value, perm: Perm, *, x: Value, integer: bool) -> 
     source = constant_behind(value)
     if source is None or source.data is None:
         name = t.real(value)
-        return name if _is_identity(perm) else t.node("Transpose", [name], perm=perm)
+        return name if is_sorted(perm) else t.node("Transpose", [name], perm=perm)
     data, dtype, quant = source.data.transpose(perm), source.dtype, source.quant
     if quant is None or dtype not in CODE_TYPES:
         name = t.const(data, dtype, name=source.name)
@@ -158,7 +159,7 @@ def _blockwise(t: Target, source: Value, perm: Perm, x: Value) -> str:
     if count * quant.block != columns:
         bounds = [t.const([0]), t.const([columns]), t.const([1])]
         real = t.node("Slice", [real, *bounds])
-    return real if _is_identity(perm) else t.node("Transpose", [real], perm=perm)
+    return real if is_sorted(perm) else t.node("Transpose", [real], perm=perm)
 
 
 def is_large(t: Target, x: Value, value: Value) -> bool:
@@ -282,7 +283,3 @@ def _reads_dequantized(node: Node) -> bool:
             return False
         value = value.producer.inputs[0]
     return False
-
-
-def _is_identity(perm: Perm) -> bool:
-    return perm == tuple(range(len(perm)))
