@@ -24,7 +24,7 @@ from nnconv.ops.norm import L2Normalization, LogSoftmax, Softmax
 from nnconv.ops.resize import ResizeBilinear
 from nnconv.ops.rewrite import constant_behind, reshaped, transposed
 from nnconv.ops.shape import Identity, Reshape, Transpose, Unsqueeze
-from nnconv.ops.spatial import to_layout
+from nnconv.ops.spatial import is_sorted, to_layout
 from nnconv.passes.base import Pass
 
 _LAST_AXIS_OPS = (Softmax, LogSoftmax, L2Normalization)
@@ -51,7 +51,7 @@ class LayoutPass(Pass):
 
     def run(self, graph: Graph) -> bool:
         """Move one graph."""
-        if not any(self.is_seed(node) for node in graph.nodes):
+        if not any(is_seed(node, self.target) for node in graph.nodes):
             return False
         walk = _Walk(graph, self.target, self._wanted(graph), self._leading(graph))
         edge = self.edge if self.edge is not None and self.edge.graph is graph else None
@@ -65,7 +65,7 @@ class LayoutPass(Pass):
 
     def broken(self, graph: Graph) -> str:
         """Every spatial op of known rank works in the layout wanted."""
-        left = [node for node in graph.nodes if self._seed_perm(node) is not None]
+        left = [node for node in graph.nodes if _seed_perm(node, self.target) is not None]
         return f"still has {left[0]!r}" if left else ""
 
     def _wanted(self, graph: Graph) -> dict[Value, Perm]:
@@ -83,7 +83,7 @@ class LayoutPass(Pass):
 
         for node in graph.nodes_reversed:
             settled = {settle(v) for v in node.outputs if v.use_count or v in outputs}
-            perm = self._seed_perm(node) or (settled.pop() if len(settled) == 1 else None)
+            perm = _seed_perm(node, self.target) or (settled.pop() if len(settled) == 1 else None)
             permuted = None if perm is None else node.op.permute(perm, node.input_types)
             if perm is None or permuted is None or not self._worthwhile(node, perm, permuted):
                 continue
@@ -111,7 +111,7 @@ class LayoutPass(Pass):
                 continue
             permuted = node.op.permute(to_layout(self.target, len(first.shape)), node.input_types)
             if permuted is not None and (
-                self.is_seed(node)
+                is_seed(node, self.target)
                 or None in permuted.results
                 or any(value in leading for value in node.outputs)
             ):
@@ -119,20 +119,9 @@ class LayoutPass(Pass):
                 leading.update(v for v, perm in moving if v is not None and perm is not None)
         return leading
 
-    def is_seed(self, node: Node) -> bool:
-        """Whether a node fixes the other layout."""
-        layout = getattr(node.op, "layout", self.target)
-        return node.op.layout_kind is LayoutKind.IMPLICIT and layout is not self.target
-
-    def _seed_perm(self, node: Node) -> Perm | None:
-        first = node.inputs[0] if node.inputs else None
-        if not self.is_seed(node) or first is None or first.shape is None:
-            return None
-        return to_layout(self.target, len(first.shape))
-
     def _worthwhile(self, node: Node, perm: Perm, permuted: Permuted) -> bool:
         """Whether moving a node's operands instead of its results takes no more transposes."""
-        if self.is_seed(node):
+        if is_seed(node, self.target):
             return True
         if any(result != perm for result in permuted.results):
             return False
@@ -153,6 +142,20 @@ class LayoutPass(Pass):
                 graph.inputs[index] = moved
                 walk.replace(value, perm, moved)
                 self.moved_io.append(value.name)
+
+
+def is_seed(node: Node, target: Layout) -> bool:
+    """Whether a node fixes another layout than the one wanted."""
+    layout = getattr(node.op, "layout", target)
+    return node.op.layout_kind is LayoutKind.IMPLICIT and layout is not target
+
+
+def _seed_perm(node: Node, target: Layout) -> Perm | None:
+    """The transpose in which such a node wants its first operand; None if that has no rank."""
+    first = node.inputs[0] if node.inputs else None
+    if not is_seed(node, target) or first is None or first.shape is None:
+        return None
+    return to_layout(target, len(first.shape))
 
 
 class _Walk:
@@ -227,12 +230,8 @@ class _Walk:
 
     def _choose(self, node: Node) -> Perm | None:
         """The transpose in which a node should work, or None for the old order."""
-        layout = getattr(node.op, "layout", self.target)
-        if node.op.layout_kind is LayoutKind.IMPLICIT and layout is not self.target:
-            first = node.input_types[0]
-            return (
-                None if first is None or first.rank is None else to_layout(self.target, first.rank)
-            )
+        if is_seed(node, self.target):
+            return _seed_perm(node, self.target)
         wish = next((self.wanted[v] for v in node.outputs if v in self.wanted), None)
         perms = [
             self.moved[v][0]
@@ -298,7 +297,8 @@ class _Walk:
             for v, perm in zip(node.outputs, permuted.results, strict=True)
         ]
         names = [v.name for v in node.outputs]
-        if isinstance(permuted.op, Transpose) and _is_identity(permuted.op.perm):
+        order = permuted.op.perm if isinstance(permuted.op, Transpose) else None
+        if order is not None and is_sorted(order):
             assert inputs[0] is not None
             new: tuple[Value, ...] = (inputs[0],)
         else:
@@ -405,10 +405,6 @@ def _prefers_last(node: Node) -> bool:
         return True
     rank = node.inputs[0].type.rank if node.inputs[0] is not None else None
     return isinstance(node.op, _LAST_AXIS_OPS) and rank is not None and node.op.axis == rank - 1
-
-
-def _is_identity(perm: Perm | None) -> bool:
-    return perm is not None and perm == tuple(range(len(perm)))
 
 
 def _keeps_order(kind: TensorType, perm: Perm) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Activation, Perm
+from nnconv.ir.op import Activation
 from nnconv.ir.types import Shape
 from nnconv.ops.shape import (
     BroadcastTo,
@@ -19,6 +19,7 @@ from nnconv.ops.shape import (
     Unsqueeze,
 )
 from nnconv.ops.slices import Pad, Reverse, Slice
+from nnconv.ops.spatial import is_sorted
 from nnconv.passes.base import Pass
 
 RESHAPES = (Reshape, Squeeze, Unsqueeze)
@@ -110,7 +111,7 @@ def _reshape_transpose(node: Node) -> bool:
         return False
     moving = [p for p in op.perm if x.shape[p] != 1]
     shape = _as_numbers(node.outputs[0].shape)
-    if shape is None or moving != sorted(moving) or _is_identity(op.perm):
+    if shape is None or moving != sorted(moving) or is_sorted(op.perm):
         return False
     if x.quant is not None and not x.quant.is_per_tensor:
         return False
@@ -169,7 +170,7 @@ def _moves_nothing(node: Node, x: Value) -> bool:
     if isinstance(op, RESHAPES):
         return _same_shape(x.shape, y.shape)
     if isinstance(op, Transpose):
-        return _is_identity(op.perm)
+        return op.perm is not None and is_sorted(op.perm)
     if isinstance(op, Concat):
         return len(node.inputs) == 1 and op.activation is Activation.NONE
     if isinstance(op, Split):
@@ -192,10 +193,6 @@ def _same_shape(a: Shape, b: Shape) -> bool:
     differing = [(x, y) for x, y in zip(a, b, strict=True) if x is None or x != y]
     open_ends = all(not isinstance(d, int) for pair in differing for d in pair)
     return not differing or (len(differing) == 1 and open_ends and 0 not in a)
-
-
-def _is_identity(perm: Perm | None) -> bool:
-    return perm is not None and perm == tuple(range(len(perm)))
 
 
 def _takes_all(op: Slice, shape: Shape) -> bool:

@@ -22,7 +22,7 @@ from nnconv.ops.shape import Concat, Reshape, Split, Squeeze, Tile, Transpose, U
 from nnconv.ops.slices import Pad, Slice
 from nnconv.ops.spatial import Padding
 from nnconv.passes.base import run_passes
-from nnconv.passes.layout import LayoutPass
+from nnconv.passes.layout import LayoutPass, is_seed
 from nnconv.passes.prune import PrunePass
 
 F32 = DType.FLOAT32
@@ -209,7 +209,7 @@ def test_random_networks(data: st.DataObject) -> None:
     before = run_graph(m.graph, inputs)
     run_passes(Model([Signature("", m.graph)]), [PrunePass()])
     present = _transposes(m.graph)
-    seeds = sum(LayoutPass(Layout.NCHW).is_seed(node) for node in m.graph.nodes)
+    seeds = sum(is_seed(node, Layout.NCHW) for node in m.graph.nodes)
     model = Model([Signature("", m.graph)])
     run_passes(model, [PrunePass(), LayoutPass(Layout.NCHW), PrunePass()], verify=True)
     after = run_graph(m.graph, inputs)
