@@ -33,3 +33,6 @@ LEAST_OPSET = {
     DType.INT2: 25,
 }
 """The opset from which a type exists."""
+
+UNPACKED = {DType.INT2: DType.INT8, DType.INT4: DType.INT8, DType.UINT4: DType.UINT8}
+"""Packed types, whose elements onnxruntime doesn't pick or scatter, and a type of one byte each."""

@@ -7,13 +7,12 @@ import numpy as np
 from nnconv.formats.onnx.exact import select
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.scatter import FAR, counted, rank_of, scatter
+from nnconv.formats.onnx.types import UNPACKED
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
+from nnconv.ir.types import Dim
 from nnconv.ops import gather as g
-
-_NO_GATHER = {DType.INT2: DType.INT8, DType.INT4: DType.INT8, DType.UINT4: DType.UINT8}
-"""Types that onnxruntime doesn't pick, and what does in their place."""
 
 _NO_TOP_K = {
     DType.UINT16: DType.INT32,
@@ -38,20 +37,26 @@ def _picked(node: Node, t: Target, op_type: str, indices: str, **attributes: int
     x = node.inputs[0]
     assert x is not None
     dtype, name = t.inner_type(x), t.codes(x)
-    wide = _NO_GATHER.get(dtype)
+    wide = UNPACKED.get(dtype)
     if wide is None:
         return t.node(op_type, [name, indices], **attributes)
     return t.cast(t.node(op_type, [t.cast(name, wide), indices], **attributes), dtype)
 
 
-def _even_steps(indices: Value) -> tuple[int, int, int] | None:
-    """Start, end and step of a Slice that picks the same, on the last axis in 1/30 of the time."""
+def _even_steps(indices: Value, extent: Dim) -> tuple[int, int, int] | None:
+    """Start, end and step of a Slice that picks the same, on the last axis in 1/30 of the time.
+
+    Where all are known to lie within the extent: a Slice gives less than was asked for without a
+    word.
+    """
     if indices.data is None or indices.data.ndim != 1 or not indices.data.size:
         return None
     picks = indices.data.astype(np.int64)
     gaps = np.unique(np.diff(picks))
     step = int(gaps[0]) if gaps.size else 1
     if gaps.size > 1 or step < 1 or picks[0] < 0 <= picks[-1]:
+        return None
+    if not isinstance(extent, int) or picks[0] < -extent or picks[-1] >= extent:
         return None
     end = int(picks[-1]) + 1
     return int(picks[0]), end or FAR, step
@@ -66,8 +71,8 @@ def export_gather(node: Node, t: Target) -> None:
     assert isinstance(op, g.Gather)
     assert x is not None
     assert indices is not None
-    steps = _even_steps(indices)
-    if steps is not None and not op.batch_dims and t.inner_type(x) not in _NO_GATHER:
+    steps = _even_steps(indices, x.shape[op.axis] if x.shape else None)
+    if steps is not None and not op.batch_dims and t.inner_type(x) not in UNPACKED:
         start, end, step = steps
         bounds = [t.const([bound]) for bound in (start, end, op.axis, step)]
         t.set_codes(y, t.node("Slice", [t.codes(x), *bounds]))
@@ -83,7 +88,7 @@ def export_gather(node: Node, t: Target) -> None:
             "Transpose", [name], perm=[*lead, op.axis, *middle, *range(op.axis + 1, rank)]
         )
     places = t.node("Unsqueeze", [t.int64(indices), t.const([-1])])
-    wide = _NO_GATHER.get(dtype)
+    wide = UNPACKED.get(dtype)
     name = name if wide is None else t.cast(name, wide)
     name = t.node("GatherND", [name, places], batch_dims=batch)
     name = name if wide is None else t.cast(name, dtype)

@@ -15,6 +15,7 @@ from nnconv.formats.onnx.ops.shape import (
     extents,
     index,
 )
+from nnconv.formats.onnx.types import UNPACKED
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -246,7 +247,12 @@ def export_dynamic_update_slice(node: Node, t: Target) -> None:
         for axis in range(1, depth):
             count = combine(t, "Mul", count, extent(t, update, axis))
         new = t.node("Reshape", [new, extents(t, [count, *tail])])
-    t.set_codes(y, t.node("ScatterND", [data, indices, new]))
+    dtype = t.inner_type(y)
+    wide = UNPACKED.get(dtype, dtype)
+    if wide is not dtype:
+        data, new = t.cast(data, wide), t.cast(new, wide)
+    result = t.node("ScatterND", [data, indices, new])
+    t.set_codes(y, result if wide is dtype else t.cast(result, dtype))
 
 
 def _equal(a: object, b: object) -> bool:
