@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from nnconv.errors import InvalidModelError
@@ -40,6 +41,36 @@ def test_an_index_out_of_range_is_refused_and_does_not_wrap(index: int, tmp_path
     with pytest.raises(InvalidModelError, match=str(index)):
         convert(b, tmp_path, y)
     assert not (tmp_path / "model.onnx").exists()
+
+
+@pytest.mark.parametrize("extent", [3, -1], ids=["known", "open"])
+def test_what_a_gather_asks_for_is_not_cut_short(extent: int, tmp_path: Path) -> None:
+    """Neighbours may be taken as a slice, which says nothing where some of them aren't there."""
+    b = TfliteBuilder()
+    x = b.input("x", FLOAT, (2, 3), signature=(2, extent))
+    if extent == 3:  # an index that is worked out before the run
+        parts = [b.const(np.int32([1, 2])), b.const(np.int32([1, 1]))]
+        picks = b.op("ADD", parts, [("int32", (2,))])
+    else:
+        picks = b.const(np.int32([2, 3]))
+    whole = convert(b, tmp_path, b.op("GATHER", [x, picks], [(FLOAT, (2, 2))], options={"axis": 1}))
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument):
+        whole.run(floats(2, 3))
+    if extent < 0:
+        np.testing.assert_array_equal(whole.run(floats(2, 4))[0], floats(2, 4)[:, 2:])
+
+
+@pytest.mark.parametrize("op", ["DIV", "FLOOR_DIV", "FLOOR_MOD"])
+def test_a_division_by_a_constant_0_is_refused(op: str, tmp_path: Path) -> None:
+    """onnxruntime would not even load it; a float divided by 0 is infinite."""
+    b = TfliteBuilder()
+    x = b.input("x", "int32", (2,))
+    with pytest.raises(InvalidModelError, match="divides by 0"):
+        convert(b, tmp_path, b.op(op, [x, b.const(np.int32([2, 0]))], [("int32", (2,))]))
+    b = TfliteBuilder()
+    x = b.input("x", FLOAT, (2,))
+    y = b.op("DIV", [x, b.const(np.float32([2, 0]))], [(FLOAT, (2,))])
+    assert convert(b, tmp_path, y).run(np.float32([1, -1]))[0].tolist() == [0.5, -np.inf]
 
 
 @pytest.mark.parametrize("kind", ["int32", "int64"])

@@ -91,8 +91,29 @@ def import_neg(s: Source) -> None:
 
 def import_arithmetic(s: Source) -> None:
     """ADD, SUB, MUL, DIV."""
+    if s.op.name == "DIV":
+        _check_divisor(s)
     op = ARITHMETIC[s.op.name](activation=s.activation())
     s.emit(op, [s.operand(0), s.operand(1)])
+
+
+def import_whole_division(s: Source) -> None:
+    """FLOOR_DIV, FLOOR_MOD."""
+    _check_divisor(s)
+    s.emit(BINARY[s.op.name], [s.operand(0), s.operand(1)])
+
+
+def _check_divisor(s: Source) -> None:
+    """See that constant integers that something is divided by are none of them 0.
+
+    Raises:
+        InvalidModelError: when one is; runtimes fail, some as soon as they load the model.
+    """
+    divisor = s.operand(1)
+    if divisor.data is None or not divisor.dtype.is_integer or divisor.quant is not None:
+        return
+    if not divisor.data.all():
+        raise s.op.fail(f"`{divisor.name}` divides by 0")
 
 
 def import_leaky_relu(s: Source) -> None:
@@ -137,6 +158,7 @@ IMPORTERS: dict[str, Importer] = {
     **{name: _plain(op, 1) for name, op in UNARY.items()},
     "NEG": import_neg,
     **{name: _plain(op, 2) for name, op in BINARY.items()},
+    **dict.fromkeys(("FLOOR_DIV", "FLOOR_MOD"), import_whole_division),
     **dict.fromkeys(ARITHMETIC, import_arithmetic),
     "LEAKY_RELU": import_leaky_relu,
     "GELU": import_gelu,
