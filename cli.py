@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 import nnconv
+from nnconv.arguments import InputShape, by_name, name_and_file, read_array, save_arrays
 from nnconv.console import (
     describe_array,
     describe_report,
@@ -21,7 +23,7 @@ from nnconv.console import (
     value_row,
     working,
 )
-from nnconv.errors import ExitCode, NnconvError, UnsupportedError, UsageError
+from nnconv.errors import ExitCode, NnconvError, UnsupportedError
 from nnconv.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Value = TypeVar("Value")
 
 
 class Session:
@@ -91,85 +92,6 @@ SEED = click.IntRange(min=0)
 THREADS = click.IntRange(min=0, max=1024)
 
 
-class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
-    """``NAME=1,224,224,3``; a scalar is ``NAME=``."""
-
-    name = "NAME=DIMS"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, tuple[int, ...]]:
-        """Split at the last equals sign: names may hold others, extents can't."""
-        if isinstance(value, tuple):
-            return value
-        name, equals, dims = value.rpartition("=")
-        try:
-            shape = tuple(int(dim) for dim in dims.split(",")) if dims else ()
-        except ValueError:
-            equals = ""
-        if not equals or not name or min(shape, default=0) < 0:
-            self.fail(f"{value!r} is not NAME=EXTENT,EXTENT,... such as x=1,224,224,3", param, ctx)
-        return name, shape
-
-
-def _by_name(option: str, pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
-    """What an option was given for each name, which may be there once."""
-    found: dict[str, Value] = {}
-    for name, value in pairs:
-        if name in found:
-            raise UsageError(f"{option} was given twice for {name!r}")
-        found[name] = value
-    return found
-
-
-def _name_and_file(text: str, names: Sequence[str]) -> tuple[str, Path]:
-    """Split ``NAME=FILE``, whichever of the equals signs ends a name that the model has."""
-    ends = [i for i, letter in enumerate(text) if letter == "="]
-    for end in reversed(ends):
-        if text[:end] in names:
-            return text[:end], Path(text[end + 1 :])
-    raise UsageError(
-        f"--input {text}: want NAME=FILE.npy with the name of an input of the model; "
-        f"its inputs are {', '.join(names) or 'none'}."
-    )
-
-
-def _read_array(name: str, path: Path) -> np.ndarray:
-    import numpy as np
-
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, SyntaxError) as error:
-        raise UsageError(f"--input {name}: {path} can't be read as .npy: {error}") from error
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise UsageError(
-            f"--input {name}: {path} is an archive of arrays.", hint="Save one array with np.save."
-        )
-    return array
-
-
-def _save_arrays(arrays: Mapping[str, np.ndarray], folder: Path) -> dict[str, Path]:
-    """Save each array under its name, less the characters that file names can't have."""
-    import numpy as np
-
-    files: dict[str, Path] = {}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, array in arrays.items():
-            stem = "".join(c if c.isalnum() or c in "._-" else "_" for c in name).strip(".") or "_"
-            path = folder / f"{stem}.npy"
-            number = 1
-            while path in files.values():
-                number += 1
-                path = folder / f"{stem}-{number}.npy"
-            np.save(path, array, allow_pickle=False)
-            files[name] = path
-    except OSError as error:
-        raise UsageError(f"--output-dir {folder}: can't write there: {error}") from error
-    return files
-
-
 # --------------------------------------------------------------------------- commands
 
 
@@ -190,7 +112,9 @@ def cli() -> None:
 @click.option("--from", "source_format", type=FORMAT, help="SRC's format. [default: by content]")
 @click.option("--to", "target_format", type=FORMAT, help="DST's format. [default: by suffix]")
 @click.option("--verify", is_flag=True, help="Run both models on the same inputs and compare.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the inputs of --verify.")
+@click.option(
+    "--seed", type=SEED, default=0, show_default=True, help="Seed of the inputs of --verify."
+)
 @click.option(
     "--input-shape",
     "input_shapes",
@@ -228,7 +152,8 @@ def convert(
     The formats are told by SRC's content and DST's suffix, unless given.
     """
     with working(f"converting {src.name}"):
-        report = nnconv.convert(src, dst, input_shapes=_by_name("--input-shape", input_shapes) or None, **options)
+        shapes = by_name("--input-shape", input_shapes)
+        report = nnconv.convert(src, dst, input_shapes=shapes or None, **options)
     if as_json:
         print_json(report.as_dict())
     else:
@@ -317,7 +242,7 @@ def _show_model(facts: Mapping[str, Any]) -> None:
     counts = [(op, str(count)) for op, count in facts["ops"].items()]
     print_table(f"{facts['nodes']} nodes", ("op", "count"), counts)
     constants = facts["constants"]
-    click.echo(f"constants: {constants['count']}, {constants['bytes']:,} bytes")
+    say(f"constants: {constants['count']}, {constants['bytes']:,} bytes")
     if facts["metadata"]:
         entries = (f"{name} ({size:,} bytes)" for name, size in facts["metadata"].items())
         say(f"metadata: {', '.join(entries)}")
@@ -364,8 +289,8 @@ def run(
         executable = nnconv.compile(model, device, **chosen)
         infos = {i.name: i for i in executable.inputs}
         names = [*infos, *(state.input.name for state in executable.states)]
-        given = _by_name("--input", [_name_and_file(text, names) for text in inputs])
-        feeds = {name: _read_array(name, path) for name, path in given.items()}
+        given = by_name("--input", [name_and_file(text, names) for text in inputs])
+        feeds = {name: read_array(name, path) for name, path in given.items()}
         drawn: dict[str, np.ndarray] = {}
         if missing := [info for name, info in infos.items() if name not in feeds]:
             from nnconv.diff.inputs import index_bounds_of, random_inputs
@@ -373,7 +298,7 @@ def run(
             bounds = index_bounds_of(model, signature=options["signature"])
             drawn = random_inputs(missing, seed=seed, below=bounds)
         results = executable.run({**drawn, **feeds})
-    files = _save_arrays(results, output_dir) if output_dir else {}
+    files = save_arrays(results, output_dir) if output_dir else {}
     facts = [describe_array(name, array) for name, array in results.items()]
     for fact in facts:
         if fact["name"] in files:
@@ -464,17 +389,19 @@ def _describe_items(error: UnsupportedError) -> list[dict[str, str]]:
 def _report_error(error: NnconvError, session: Session) -> int:
     for line in f"error: {error}".split("\n"):
         say(line, err=True, color="red")
-    if session.as_json:
-        facts: dict[str, Any] = {
-            "kind": type(error).__name__,
-            "message": error.message,
-            "hint": error.hint,
-            "exit_code": int(error.exit_code),
-        }
-        if isinstance(error, UnsupportedError):
-            facts["items"] = _describe_items(error)
-        print_json({"error": facts})
+    items = {"items": _describe_items(error)} if isinstance(error, UnsupportedError) else {}
+    _print_error(session, error, error.message, error.exit_code, hint=error.hint, **items)
     return int(error.exit_code)
+
+
+def _print_error(
+    session: Session, error: Exception, message: str, code: int, *, hint: str = "", **more: Any
+) -> None:
+    """Print an error as JSON, if JSON was asked for."""
+    if session.as_json:
+        kind = "UsageError" if isinstance(error, click.ClickException) else type(error).__name__
+        facts = {"kind": kind, "message": message, "hint": hint, "exit_code": int(code)}
+        print_json({"error": {**facts, **more}})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -498,9 +425,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(error.ctx.get_help(), err=True)
         return ExitCode.USAGE
     except click.ClickException as error:
-        if session.as_json:
-            print_json({"error": {"kind": "UsageError", "message": error.format_message()}})
-        error.show()
+        # An option that comes before the mistake is known to the session, one behind it isn't.
+        session.as_json |= "--json" in (sys.argv[1:] if arguments is None else arguments)
+        _print_error(session, error, error.format_message(), ExitCode.USAGE)
+        with contextlib.suppress(OSError):  # of a lost stderr nobody can be told
+            error.show()
         return ExitCode.USAGE
     except click.Abort:
         click.echo("interrupted", err=True)
@@ -517,6 +446,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             err=True,
             color="red",
         )
+        _print_error(session, error, f"internal error ({what})", INTERNAL_ERROR)
         return INTERNAL_ERROR
     return int(code or ExitCode.OK)
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
+
+from nnconv.errors import UsageError, printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,11 +25,53 @@ LONG_WORK_SECONDS = 1.5
 """How long a command works in silence before a terminal is shown that it does."""
 
 
+def say(line: str, *, err: bool = False, color: str | None = None) -> None:
+    """Print a line, on stderr if ``err``, with what its stream can't show escaped.
+
+    Raises:
+        UsageError: stdout can't be written.
+    """
+    _write(_fit(line, sys.stderr if err else sys.stdout), err=err, color=color)
+
+
+def _fit(line: str, stream: TextIO | None) -> str:
+    """A line as ``printable`` has it, in letters that the stream's encoding has."""
+    encoding = _encoding(stream)
+    return printable(line).encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _encoding(stream: TextIO | None) -> str:
+    return getattr(stream, "encoding", None) or "utf-8"
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    # A process that was started with a closed stream has None in its place.
+    return stream is not None and stream.isatty()
+
+
+def _write(text: str, *, err: bool = False, color: str | None = None) -> None:
+    try:
+        click.secho(text, err=err, fg=color)
+    except OSError as error:
+        # What is still to come, and what is left in the stream's buffer, goes nowhere.
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), (sys.stderr if err else sys.stdout).fileno())
+        # A reader that has seen enough is no failure, and of a lost stderr nobody can be told.
+        if not err and not isinstance(error, BrokenPipeError):
+            raise UsageError(f"stdout can't be written: {error.strerror or error}") from error
+
+
 def print_json(data: Mapping[str, Any]) -> None:
     """Print one JSON object. Numbers that JSON lacks (nan, inf) become strings."""
     import json
 
-    click.echo(json.dumps(_jsonable(data), indent=2, ensure_ascii=False))
+    facts = _jsonable(data)
+    text = json.dumps(facts, indent=2, ensure_ascii=False)
+    try:
+        text.encode(_encoding(sys.stdout))
+    except UnicodeEncodeError:  # letters that the stream lacks, or bytes of names that are no text
+        text = json.dumps(facts, indent=2)
+    _write(text)
 
 
 def _jsonable(data: Any) -> Any:
@@ -40,12 +86,13 @@ def _jsonable(data: Any) -> Any:
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table: drawn by rich on a terminal, else in plain aligned columns."""
-    if sys.stdout.isatty():
+    rows = [tuple(_fit(cell, sys.stdout) for cell in row) for row in rows]
+    if _is_terminal(sys.stdout):
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(title=title, title_justify="left", title_style="bold")
+        table = Table(title=Text(_fit(title, sys.stdout)), title_justify="left", title_style="bold")
         for name in header:
             table.add_column(name, overflow="fold")
         for row in rows:
@@ -54,16 +101,16 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
         return
     lines = [tuple(header), *(tuple(row) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    click.echo(f"{title}:")
+    say(f"{title}:")
     for line in lines:
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        click.echo(f"  {'  '.join(cells)}".rstrip())
+        say(f"  {'  '.join(cells)}".rstrip())
 
 
 @contextlib.contextmanager
 def working(message: str) -> Iterator[None]:
     """Show on a terminal that work goes on, if it takes long; say nothing elsewhere."""
-    if not sys.stderr.isatty():
+    if not _is_terminal(sys.stderr):
         yield
         return
     from threading import Timer
@@ -72,8 +119,9 @@ def working(message: str) -> Iterator[None]:
 
     def show() -> None:
         from rich.console import Console
+        from rich.text import Text
 
-        shown.enter_context(Console(stderr=True).status(message))
+        shown.enter_context(Console(stderr=True).status(Text(_fit(message, sys.stderr))))
 
     timer = Timer(LONG_WORK_SECONDS, show)
     timer.daemon = True

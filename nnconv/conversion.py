@@ -163,8 +163,12 @@ def convert(
     """
     target = target_format or format_for(dst)
     check_writable(target)
-    if Path(dst).exists() and Path(src).exists() and Path(src).samefile(dst):
+    if _same_file(src, dst):
         raise UsageError(f"{os.fspath(dst)} is the source file; choose another name")
+    if verify:
+        from nnconv.diff.inputs import check_seed
+
+        check_seed(seed)
     model = load(src, source_format, input_shapes=input_shapes)
     entry = choose_signature(model, signature)
     report = ConversionReport(
@@ -189,6 +193,13 @@ def convert(
 
         report.verification = verify_conversion(report, kept, seed=seed)
     return report
+
+
+def _same_file(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> bool:
+    try:
+        return Path(a).samefile(b)
+    except OSError:  # one of them isn't there, or can't be
+        return False
 
 
 def _describe_interface(report: ConversionReport, entry: Signature, written: Written) -> None:

@@ -12,6 +12,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 
+def printable(text: str) -> str:
+    """A text on one line, in which what no terminal should get is escaped as Python would.
+
+    Names come from files that anyone may have made: a line break, an escape sequence or a mark that
+    turns the direction of text would make of them what nnconv never said.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class ExitCode(enum.IntEnum):
     """Exit codes of the command line."""
 
@@ -46,9 +57,9 @@ class NnconvError(Exception):
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         """Make an error from a one-line ``message`` and an optional ``hint`` on what would help."""
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = printable(message)
+        self.hint = printable(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} Hint: {self.hint}" if self.hint else self.message
@@ -93,7 +104,7 @@ class UnsupportedItem:
 
     def __str__(self) -> str:
         text = f"{self.op} at {self.where}: {self.why} [{self.reason.value}]"
-        return f"{text} Hint: {self.hint}" if self.hint else text
+        return printable(f"{text} Hint: {self.hint}" if self.hint else text)
 
 
 class UnsupportedError(NnconvError):
@@ -107,8 +118,9 @@ class UnsupportedError(NnconvError):
         self.path = path
         count = len(self.items)
         head = f"{path}: " if path else ""
-        lines = "".join(f"\n  {item}" for item in self.items)
-        super().__init__(f"{head}{count} unsupported node{'s' if count != 1 else ''}:{lines}")
+        super().__init__(f"{head}{count} unsupported node{'s' if count != 1 else ''}:")
+        self.message += "".join(f"\n  {item}" for item in self.items)
+        self.args = (self.items,)
 
 
 class BackendError(NnconvError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -19,6 +20,9 @@ from nnconv.lowering import choose_signature
 
 WIDE_INTEGERS_BELOW = 8
 """Wide integers that aren't codes are counts, positions or indices: small ones fit all."""
+
+MOST_ELEMENTS = 1 << 31
+"""Elements of the largest input that is drawn: beyond it memory ends, on most machines."""
 
 _MOVES = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Cast", "Bitcast"})
 """Ops that hand indices on as they are."""
@@ -63,8 +67,9 @@ def random_inputs(
         extent: what open extents become.
 
     Raises:
-        UsageError: for an input of strings.
+        UsageError: for an input of strings, or one that is too large, or a negative seed.
     """
+    check_seed(seed)
     rng = np.random.default_rng(seed)
     limits = below or {}
     return {
@@ -73,6 +78,16 @@ def random_inputs(
         )
         for value in values
     }
+
+
+def check_seed(seed: object) -> None:
+    """See that a seed is a whole number that is not negative.
+
+    Raises:
+        UsageError: it isn't.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise UsageError(f"seed is {seed!r}, must be 0 or a positive number")
 
 
 def random_array(
@@ -84,6 +99,8 @@ def random_array(
 ) -> np.ndarray:
     """Draw one input; see ``random_inputs``."""
     shape = tuple(d if isinstance(d, int) else extent for d in value.shape or ())
+    if math.prod(shape) > MOST_ELEMENTS:
+        raise UsageError(f"input {value.name!r} of shape {list(shape)} is too large to be drawn")
     dtype = value.dtype
     if dtype is DType.STRING:
         raise UsageError(f"nothing can be drawn for the strings of input `{value.name}`: give it")

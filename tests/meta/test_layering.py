@@ -56,7 +56,8 @@ LAYERS = {
         "nnconv.ops",
         "nnconv.passes",
     ),
-    "nnconv.console": ("nnconv.conversion", "nnconv.diff", "nnconv.ir"),
+    "nnconv.arguments": ("nnconv.errors",),
+    "nnconv.console": ("nnconv.conversion", "nnconv.diff", "nnconv.errors", "nnconv.ir"),
 }
 """For each part of the package, the other parts that it may import. The rest may import all."""
 
@@ -67,7 +68,7 @@ EVERYWHERE = {"numpy"}
 
 LIBRARIES = {
     "ai_edge_litert": ("nnconv.backends.litert",),
-    "click": ("nnconv.cli", "nnconv.console"),
+    "click": ("nnconv.arguments", "nnconv.cli", "nnconv.console"),
     "flatbuffers": ("nnconv.formats.tflite", "nnconv.backends.litert"),
     "ml_dtypes": ("nnconv.ir", "nnconv.formats", "nnconv.backends"),
     "onnx": ("nnconv.formats.onnx",),
@@ -77,7 +78,7 @@ LIBRARIES = {
 }
 """Each foreign library and the parts of the package that may import it."""
 
-EAGER = {"click": ("nnconv.cli", "nnconv.console")}
+EAGER = {"click": ("nnconv.arguments", "nnconv.cli", "nnconv.console")}
 """Libraries cheap enough for a module's top level, and where; all others wait in functions."""
 
 

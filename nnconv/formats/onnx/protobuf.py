@@ -413,6 +413,14 @@ def encode(model: Model, elsewhere: Mapping[int, Location] | None = None) -> tup
     return encoder.parts, size
 
 
+def _behind_links(path: Path) -> Path:
+    """The file that a link leads to; ``path`` itself where it is none, or leads in a circle."""
+    try:
+        return path.resolve(strict=False) if path.is_symlink() else path
+    except (OSError, RuntimeError):
+        return path
+
+
 def write(
     model: Model,
     path: str | os.PathLike[str],
@@ -424,7 +432,7 @@ def write(
 
     Args:
         model: what to write.
-        path: where; what is there is replaced.
+        path: where; what is there is replaced. A link stays: the file that it leads to is written.
         max_bytes: a model that would be larger keeps its weights in a file named
             ``<path>.data`` beside it.
         external_above: initializers of more bytes than this are moved then.
@@ -437,7 +445,7 @@ def write(
         InvalidModelError: a name isn't UTF-8, or the model is too large even without weights.
         UsageError: a file can't be written.
     """
-    target = Path(path)
+    target = _behind_links(Path(path))
     parts, size = encode(model)
     if size <= max_bytes:
         with replacing(target) as (file,):

@@ -6,12 +6,15 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from nnconv.errors import UnsupportedError, UnsupportedItem
+from nnconv.errors import InvalidModelError, UnsupportedError, UnsupportedItem, UsageError
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite.subgraph import SubgraphImport
 from nnconv.formats.tflite.variables import FileVariables
 from nnconv.ir.graph import Model, Signature
 from nnconv.ir.types import Shape
+
+LARGEST_EXTENT = (1 << 31) - 1
+"""Extents are int32 in the file."""
 
 
 def read(
@@ -31,20 +34,20 @@ def read(
     Raises:
         InvalidModelError: the file is broken.
         UnsupportedError: it has ops that can't be imported; all of them are listed.
+        UsageError: shapes that don't suit the file.
     """
     file = wire.read(source, name)
-    shared = FileVariables()
-    widened = True
-    while widened:  # again where a variable turned out to change its shape
-        shared.widened = False
-        unsupported: list[UnsupportedItem] = []
-        signatures = [
-            _import_entry(file, entry, input_shapes or {}, unsupported, shared)
-            for entry in entry_points(file)
-        ]
-        widened = shared.widened and not unsupported
-    if unsupported:
-        raise UnsupportedError(dict.fromkeys(unsupported), path=file.path)
+    shapes = dict(input_shapes or {})
+    _check_shapes(file, shapes)
+    try:
+        signatures = _import_entries(file, shapes)
+    except InvalidModelError as error:
+        if not shapes:
+            raise
+        _import_entries(file, {})  # what is wrong with the file's own shapes is the file's fault
+        raise UsageError(
+            f"with the shapes given for {', '.join(map(repr, shapes))}: {error.message}"
+        ) from error
     return Model(
         signatures=signatures,
         format="tflite",
@@ -52,6 +55,43 @@ def read(
         metadata={key: data.tobytes() for key, data in file.metadata.items()},
         description=file.description,
     )
+
+
+def _check_shapes(file: wire.File, shapes: Mapping[str, Shape]) -> None:
+    """See that ``input_shapes`` names inputs, and gives each what a shape can be."""
+    known: dict[str, None] = {}
+    for entry in entry_points(file):
+        subgraph = file.subgraphs[entry.subgraph]
+        known.update((subgraph.tensors[index].name, None) for index in subgraph.inputs)
+        known.update((name, None) for name, _ in entry.inputs)
+    if wrong := [name for name in shapes if name not in known]:
+        raise UsageError(
+            f"input_shapes: there is no input {', '.join(map(repr, wrong))}; "
+            f"the model's inputs are {', '.join(map(repr, known)) or 'none'}"
+        )
+    for name, shape in shapes.items():
+        for dim in shape or ():
+            if isinstance(dim, int) and not 0 <= dim <= LARGEST_EXTENT:
+                raise UsageError(
+                    f"input_shapes: {name!r} has an extent of {dim}; "
+                    f"allowed are 0 to {LARGEST_EXTENT}"
+                )
+
+
+def _import_entries(file: wire.File, input_shapes: Mapping[str, Shape]) -> list[Signature]:
+    shared = FileVariables()
+    widened = True
+    while widened:  # again where a variable turned out to change its shape
+        shared.widened = False
+        unsupported: list[UnsupportedItem] = []
+        signatures = [
+            _import_entry(file, entry, input_shapes, unsupported, shared)
+            for entry in entry_points(file)
+        ]
+        widened = shared.widened and not unsupported
+    if unsupported:
+        raise UnsupportedError(dict.fromkeys(unsupported), path=file.path)
+    return signatures
 
 
 class EntryPoint:

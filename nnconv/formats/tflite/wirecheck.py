@@ -9,8 +9,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from nnconv.formats.tflite.wire import IDENTIFIER
+
 if TYPE_CHECKING:
+    from nnconv.formats.tflite.flatbuffer import Reader
     from nnconv.formats.tflite.wire import File, Operator, Subgraph
+
+
+_OTHERS = {
+    b"version https://git-lfs": "It is a Git LFS pointer; `git lfs pull` fetches the file itself.",
+    b"\x1f\x8b": "It is compressed by gzip; unpack it first.",
+    b"PK\x03\x04": "It is a zip archive; unpack it first.",
+    b"\x89HDF\r\n": "It is an HDF5 file, as Keras writes them.",
+    b"<": "It looks like a web page; the download may have failed.",
+}
+"""What other files begin with, and what to say of them."""
+
+
+def check_kind(reader: Reader) -> None:
+    """Check that a file says of itself that it is a .tflite file.
+
+    Raises:
+        InvalidModelError: it doesn't; the hint says what it is, where that is known.
+    """
+    start = bytes(reader.data[:64])
+    if start[4:8] == IDENTIFIER:
+        return
+    if not start:
+        raise reader.fail("the file is empty")
+    error = reader.fail(f"it is no TFLite file: no {IDENTIFIER.decode()} stands at byte 4")
+    error.hint = next((hint for head, hint in _OTHERS.items() if start.startswith(head)), "")
+    raise error
 
 
 def check_file(file: File) -> None:

@@ -1,0 +1,120 @@
+"""What the command line's arguments mean: shapes, and arrays in files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from nnconv.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Value = TypeVar("Value")
+
+MOST_LETTERS = 60
+"""Of a file's name: up to four bytes each, of the 255 that file systems allow."""
+
+
+class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
+    """``NAME=1,224,224,3``; a scalar is ``NAME=``."""
+
+    name = "NAME=DIMS"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[int, ...]]:
+        """Split at the last equals sign: names may hold others, extents can't."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, dims = value.rpartition("=")
+        try:
+            shape = tuple(int(dim) for dim in dims.split(",")) if dims else ()
+        except ValueError:
+            equals = ""
+        if not equals or not name or min(shape, default=0) < 0:
+            self.fail(f"{value!r} is not NAME=EXTENT,EXTENT,... such as x=1,224,224,3", param, ctx)
+        return name, shape
+
+
+def by_name(option: str, pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
+    """What ``option`` was given for each name.
+
+    Raises:
+        UsageError: a name is there twice.
+    """
+    found: dict[str, Value] = {}
+    for name, value in pairs:
+        if name in found:
+            raise UsageError(f"{option} was given twice for {name!r}")
+        found[name] = value
+    return found
+
+
+def name_and_file(text: str, names: Sequence[str]) -> tuple[str, Path]:
+    """Split ``NAME=FILE``, whichever of the equals signs ends a name that the model has.
+
+    Raises:
+        UsageError: none does.
+    """
+    ends = [i for i, letter in enumerate(text) if letter == "="]
+    for end in reversed(ends):
+        if text[:end] in names:
+            return text[:end], Path(text[end + 1 :])
+    raise UsageError(
+        f"--input {text}: want NAME=FILE.npy with the name of an input of the model; "
+        f"its inputs are {', '.join(names) or 'none'}."
+    )
+
+
+def read_array(name: str, path: Path) -> np.ndarray:
+    """Read the .npy file ``path`` for the input ``name``; pickles are refused.
+
+    Raises:
+        UsageError: there is no array to be had from it.
+    """
+    import numpy as np
+
+    try:
+        array = np.load(path, allow_pickle=False)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UsageError(f"--input {name}: {path} can't be read as .npy: {why}") from error
+    except (ValueError, EOFError, SyntaxError, MemoryError) as error:
+        why = " ".join(str(error).split())
+        raise UsageError(f"--input {name}: {path} can't be read as .npy: {why}") from error
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise UsageError(
+            f"--input {name}: {path} is an archive of arrays.", hint="Save one array with np.save."
+        )
+    return array
+
+
+def save_arrays(arrays: Mapping[str, np.ndarray], folder: Path) -> dict[str, Path]:
+    """Save each array under its name, less what file names can't have.
+
+    Raises:
+        UsageError: ``folder`` can't be written.
+    """
+    import numpy as np
+
+    files: dict[str, Path] = {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in arrays.items():
+            stem = "".join(c if c.isalnum() or c in "._-" else "_" for c in name).strip(".") or "_"
+            stem = stem[:MOST_LETTERS]
+            path = folder / f"{stem}.npy"
+            number = 1
+            while path in files.values():
+                number += 1
+                path = folder / f"{stem}-{number}.npy"
+            np.save(path, array, allow_pickle=False)
+            files[name] = path
+    except OSError as error:
+        raise UsageError(f"--output-dir {folder}: can't write there: {error}") from error
+    return files
