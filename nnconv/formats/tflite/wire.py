@@ -430,7 +430,7 @@ def read(source: str | os.PathLike[str] | Buffer, name: str = "") -> File:
     Raises:
         InvalidModelError: if the file can't be read, is no .tflite file or breaks the format.
     """
-    from nnconv.formats.tflite.wirecheck import check_file
+    from nnconv.formats.tflite.wirecheck import check_file, check_kind
 
     if isinstance(source, str | os.PathLike):
         name = name or os.fspath(source)
@@ -438,7 +438,7 @@ def read(source: str | os.PathLike[str] | Buffer, name: str = "") -> File:
     else:
         data = memoryview(source).toreadonly().cast("B")
     reader = Reader(data, path=name)
-    _check_kind(reader)
+    check_kind(reader)
     file = File(reader)
     check_file(file)
     reader.refill()
@@ -456,18 +456,6 @@ def _map(path: Path, name: str) -> memoryview:
             return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         raise InvalidModelError(error.strerror or str(error), path=name) from error
-
-
-def _check_kind(reader: Reader) -> None:
-    start = bytes(reader.data[:64])
-    if start[4:8] == IDENTIFIER:
-        return
-    if not start:
-        raise reader.fail("the file is empty")
-    error = reader.fail(f"it is no TFLite file: no {IDENTIFIER.decode()} stands at byte 4")
-    if start.startswith(b"version https://git-lfs"):
-        error.hint = "It is a Git LFS pointer; `git lfs pull` fetches the file itself."
-    raise error
 
 
 def tensor_data(file: File, tensor: Tensor) -> npt.NDArray[Any] | None:
