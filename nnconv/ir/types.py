@@ -16,6 +16,9 @@ Dim: TypeAlias = int | str | None
 Shape: TypeAlias = tuple[Dim, ...] | None
 """The extents; None when even the rank is unknown. A scalar is ``()``."""
 
+MOST_DIMENSIONS = 64
+"""Far more than any runtime takes: what is beyond is a broken file's."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
@@ -91,6 +94,19 @@ def join_shapes(a: Shape, b: Shape) -> Shape:
     if a is None or b is None or len(a) != len(b):
         return None
     return tuple(x if x == y else None for x, y in zip(a, b, strict=True))
+
+
+def shape_of_rank(rank: Dim) -> Shape:
+    """A shape of unknown extents; None if its rank isn't known either.
+
+    Raises:
+        ValueError: when no tensor has so many dimensions, or so few.
+    """
+    if not isinstance(rank, int):
+        return None
+    if not 0 <= rank <= MOST_DIMENSIONS:
+        raise ValueError(f"a tensor of {rank} dimensions, at most {MOST_DIMENSIONS} are possible")
+    return (None,) * rank
 
 
 def broadcast_dims(a: Dim, b: Dim) -> Dim:

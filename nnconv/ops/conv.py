@@ -18,7 +18,7 @@ from nnconv.ir.op import (
     op_class,
     operand_type,
 )
-from nnconv.ir.types import Dim, TensorType
+from nnconv.ir.types import Dim, TensorType, element_count
 from nnconv.ops.spatial import (
     Padding,
     channel_dim,
@@ -74,6 +74,17 @@ def _check_channels(seen: Dim, allowed: Dim, what: str) -> None:
         raise ValueError(f"{what} {seen}, must be {allowed}")
 
 
+def check_bias(types: Types, filters: Dim) -> None:
+    """See that a bias has one element for each filter.
+
+    Raises:
+        ValueError: when it has not.
+    """
+    kind = types[2] if len(types) > 2 else None
+    count = None if kind is None else element_count(kind.shape)
+    _check_channels(count, filters, "elements of the bias are")
+
+
 class _DirectConvolution(_Convolution):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
@@ -85,6 +96,7 @@ class _DirectConvolution(_Convolution):
                 _check_channels(channels, depth * self.groups, "input channels are")
             if isinstance(weights[0], int) and weights[0] % self.groups:
                 raise ValueError(f"{weights[0]} filters don't split into {self.groups} groups")
+        check_bias(types, weights[0])
         shape = window_shape(
             x.shape,
             self.layout,
@@ -140,6 +152,7 @@ class _TransposedConvolution(_Convolution):
         result[channel_dim(rank, self.layout)] = (
             filters * self.groups if isinstance(filters, int) else None
         )
+        check_bias(types, result[channel_dim(rank, self.layout)])
         for i, dim in enumerate(spatial_dims(rank, self.layout)):
             extent, window = x.shape[dim], weights[1 + i]
             if isinstance(extent, int) and isinstance(window, int):

@@ -13,7 +13,7 @@ from nnconv.ir.op import (
     operand_type,
 )
 from nnconv.ir.types import Dim, TensorType, broadcast_shapes
-from nnconv.ops.conv import QUANTIZED
+from nnconv.ops.conv import QUANTIZED, check_bias
 
 _WEIGHTS = FLOATS | QUANTIZED | {DType.INT4, DType.UINT4, DType.INT2}
 
@@ -46,6 +46,7 @@ class FullyConnected(Op):
         out, depth = weights.shape if weights.shape is not None else (None, None)
         if isinstance(depth, int) and isinstance(x.shape[-1], int) and depth != x.shape[-1]:
             raise ValueError(f"the input's last extent is {x.shape[-1]}, the weights take {depth}")
+        check_bias(types, out)
         return (TensorType(x.dtype, (*x.shape[:-1], out)),)
 
 

@@ -27,6 +27,7 @@ from nnconv.ir.types import (
     element_count,
     merge_dim,
     normalize_axis,
+    shape_of_rank,
 )
 from nnconv.ops.spatial import is_sorted, perm_between, usual_perms
 
@@ -78,7 +79,7 @@ class Reshape(Move):
         if self.shape is None:
             sizes = operand_type(types, 1).shape
             rank = sizes[0] if sizes is not None and len(sizes) == 1 else None
-            return moved(x, (None,) * rank if isinstance(rank, int) else None)
+            return moved(x, shape_of_rank(rank))
         return moved(x, _resolve_reshape(x.shape, self.shape))
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
@@ -393,7 +394,7 @@ class BroadcastTo(Move):
         if self.shape is None:
             sizes = operand_type(types, 1).shape
             rank = sizes[0] if sizes is not None and len(sizes) == 1 else None
-            return moved(x, (None,) * rank if isinstance(rank, int) else None)
+            return moved(x, shape_of_rank(rank))
         if x.shape is not None:
             broadcast_shapes((x.shape, self.shape))
         return moved(x, self.shape)
@@ -455,7 +456,7 @@ class Fill(Op):
             return moved(value, self.shape)
         sizes = operand_type(types, 1).shape
         rank = sizes[0] if sizes is not None and len(sizes) == 1 else None
-        return moved(value, (None,) * rank if isinstance(rank, int) else None)
+        return moved(value, shape_of_rank(rank))
 
 
 class BroadcastArgs(Op):

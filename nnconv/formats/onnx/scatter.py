@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnconv.formats.onnx.bounds import bounded_elements
 from nnconv.formats.onnx.exact import extreme, select
 from nnconv.formats.onnx.exporter import Target
 from nnconv.formats.onnx.ops.shape import Extent, extent, extent_name
@@ -83,7 +84,7 @@ def shape_of(t: Target, value: Value, start: int = 0) -> list[Extent]:
 def counted(t: Target, count: Extent) -> str:
     """0, 1, ... as int64 of rank 1, as many as ``count``."""
     if isinstance(count, int):
-        return t.const(np.arange(count, dtype=np.int64))
+        return t.const(np.arange(bounded_elements(t, count), dtype=np.int64))
     last = t.reshape(count, [])
     return t.node("Range", [t.const(np.int64(0)), last, t.const(np.int64(1))])
 

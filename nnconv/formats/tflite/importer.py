@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
+from itertools import zip_longest
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -248,12 +249,14 @@ class Source:
 
     def add(self, op: Op, inputs: Sequence[Value | None], *, quant: Quant | None = None) -> Value:
         """Add a node of one result that isn't the operator's own."""
+        self._demand(op, inputs)
         return self._checked(
             lambda: self.builder.add(op, inputs, name=self._inner(op), quant=quant)
         )
 
     def add_many(self, op: Op, inputs: Sequence[Value | None]) -> tuple[Value, ...]:
         """Add a node of several results that aren't the operator's own."""
+        self._demand(op, inputs)
         return self._checked(lambda: self.builder.add_many(op, inputs))
 
     def const(self, data: np.ndarray, name: str = "", *, quant: Quant | None = None) -> Value:
@@ -276,6 +279,7 @@ class Source:
         Raises:
             InvalidModelError: when the op refuses its operands, or the file's dtype isn't its own.
         """
+        self._demand(op, inputs)
         inferred = self._checked(lambda: self.builder.infer(op, inputs))
         if len(inferred) < len(self.op.outputs):
             raise self.op.fail(f"{len(self.op.outputs)} results, allowed are {len(inferred)}")
@@ -334,21 +338,42 @@ class Source:
         base = self._result_name(0)
         return f"{base}/{op.name}" if base else ""
 
+    def _demand(self, op: Op, inputs: Sequence[Value | None]) -> None:
+        """See that an op has all the operands that it can't do without, of types that it takes.
+
+        Raises:
+            InvalidModelError: when one is missing.
+            NotConvertible: when one has another type.
+        """
+        for formal, value in zip_longest(op.operands, inputs[: len(op.operands)]):
+            if value is None:
+                if not formal.optional and not formal.variadic:
+                    raise self.op.fail(f"operand {formal.name} is missing")
+            elif value.dtype not in formal.types:
+                raise self.unsupported(f"operand {formal.name} is {value.dtype}")
+
     def _checked(self, action: Callable[[], Built]) -> Built:
         try:
             return action()
         except (GraphError, ValueError) as error:
             raise self.op.fail(str(error)) from error
+        except (ArithmeticError, LookupError) as error:
+            raise self.op.misfit(error) from error
 
     # ---------------------------------------------------------------- state
 
     def state(self, index: int) -> Value:
         """The current value of a variable operand (``is_variable``): a state of the model."""
-        return self.scope.state_of(self.op.inputs[index], self.op)
+        return self.scope.state_of(self._state_tensor(index), self.op)
+
+    def _state_tensor(self, index: int) -> int:
+        if index >= len(self.op.inputs) or self.op.inputs[index] < 0:
+            raise self.op.fail(f"operand {index} is missing, must be a variable")
+        return self.op.inputs[index]
 
     def set_state(self, index: int, value: Value) -> None:
         """The next value of a variable operand."""
-        self.scope.set_state(self.op.inputs[index], value, self.op)
+        self.scope.set_state(self._state_tensor(index), value, self.op)
 
     # ---------------------------------------------------------------- refusals
 

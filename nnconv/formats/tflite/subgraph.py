@@ -120,6 +120,9 @@ class SubgraphImport:
         except GraphError as error:
             # of a node that the importer added by the builder alone
             raise op.fail(str(error)) from error
+        except (ArithmeticError, LookupError, ValueError) as error:
+            # numbers of the file, which may be any, that the importer couldn't compute with
+            raise op.misfit(error) from error
         if self.unsupported:
             self._stand_in(op)
 

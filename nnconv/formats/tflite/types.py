@@ -87,6 +87,9 @@ def quant_of(file: wire.File, subgraph: wire.Subgraph, tensor: wire.Tensor) -> Q
     if not np.all(parameters.scale):
         return None  # old converters write scale 0 where nothing is quantized
     points = tuple(parameters.zero_point.tolist())
+    low, high = dtype.int_range
+    if any(not low <= point <= high for point in points):
+        raise tensor.fail(f"a zero point is outside of {dtype}")
     scales = tuple(parameters.scale.tolist())
     return Quant(scale=scales, zero_point=points, axis=parameters.axis if len(scales) > 1 else None)
 

@@ -1,6 +1,5 @@
 """Broken files end in clean errors: a sample of what tools/fuzz_tflite.py does at length."""
 
-import importlib.util
 import os
 import random
 import subprocess
@@ -10,21 +9,10 @@ import time
 import numpy as np
 import pytest
 
-from support.places import ROOT
+from support.fuzzer import FUZZER, load_fuzzer
 from support.tflite_builder import Quant, TfliteBuilder
 
 pytest.importorskip("resource", reason="the fuzzer needs POSIX")
-
-FUZZER = ROOT / "tools/fuzz_tflite.py"
-
-
-def load_fuzzer():
-    spec = importlib.util.spec_from_file_location("fuzz_tflite", FUZZER)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fuzz_tflite"] = module  # where its dataclasses look themselves up
-    spec.loader.exec_module(module)
-    return module
-
 
 fuzzer = load_fuzzer()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
@@ -16,6 +18,10 @@ from nnconv.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 
 _MAX_POOL_TYPES = frozenset({DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT8, DType.UINT8})
 """The types of ONNX's MaxPool."""
+
+_MOST_WEIGHTS = 1 << 20
+_MOST_WINDOWS = 1 << 16
+"""In one direction."""
 
 
 def export_max_pool(node: Node, t: Target) -> None:
@@ -71,9 +77,10 @@ def export_average_pool(node: Node, t: Target) -> None:
         return
     quantized = t.is_quantized(x) and t.is_quantized(y) and not op.padding.same
     unsigned = quantized and t.inner_type(x) is t.inner_type(y) is DType.UINT8
-    if unsigned and _export_mean(op, x, y, t):
+    small = _is_small(op, x, y)
+    if unsigned and small and _export_mean(op, x, y, t):
         return
-    result = float_mean(op, x, t) or t.node(
+    result = (float_mean(op, x, t) if small else None) or t.node(
         "AveragePool",
         [t.real(x)],
         kernel_shape=op.window,
@@ -82,6 +89,13 @@ def export_average_pool(node: Node, t: Target) -> None:
         **pads(op.padding),
     )
     t.set_real(y, result, op.activation)
+
+
+def _is_small(op: AveragePool2D, x: Value, y: Value) -> bool:
+    """Whether a convolution's weights, and what its windows cover, are no burden to the file."""
+    known = [dim for dim in (*(x.shape or ())[1:], *(y.shape or ())[1:]) if isinstance(dim, int)]
+    weights = math.prod((*known[:1], *op.window))
+    return weights <= _MOST_WEIGHTS and max(known, default=0) <= _MOST_WINDOWS
 
 
 def _export_mean(op: AveragePool2D, x: Value, y: Value, t: Target) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nnconv.formats.onnx.bounds import bounded_elements
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -62,6 +63,8 @@ def _places(extent: int, size: int, coordinates: str) -> list[np.ndarray]:
 
 def _maps_alike(op: ResizeNearest, extent: int, size: int, mode: _Mode) -> bool:
     """Whether a mode certainly takes the elements that the op takes, along one dimension."""
+    if 0 in (extent, size):
+        return True  # nothing is taken
     if extent == size:  # the scale is 1 and every mode the identity
         return bool(np.array_equal(nearest_indices(op, extent, size), np.arange(size)))
     wanted = nearest_indices(op, extent, size)
@@ -142,6 +145,7 @@ def export_nearest(node: Node, t: Target) -> None:
     pairs = _known(op, x)
     mode = _MEANT.get(flags)
     if pairs is not None and len(pairs) == 2:
+        bounded_elements(t, max(max(pair) for pair in pairs))
         mode = next(
             (m for m in _NEAREST[flags] if all(_maps_alike(op, b, a, m) for b, a in pairs)),
             None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.formats.onnx.bounds import bounded_elements
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -21,6 +22,7 @@ def export_rfft2d(node: Node, t: Target) -> None:
         t.set_pairs(y, _by_dft(t, x, node.inputs[1]))
         return
     height, width = op.length
+    bounded_elements(t, max(height, width) ** 2)
     name = _cut_or_filled(t, x, op.length)
     angles = 2 * np.pi * np.outer(np.arange(width), np.arange(width // 2 + 1)) / width
     across = [t.const(m.astype(np.float32)) for m in (np.cos(angles), -np.sin(angles))]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from nnconv.formats.onnx.bounds import bounded_elements
 from nnconv.formats.onnx.channels import adds_channels, more_channels
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.ops.shape import (
@@ -263,6 +266,7 @@ def _grid(t: Target, update: Value, depth: int) -> str:
     """The place of each element (or stretch) of the update in the update itself."""
     dims = static_shape(update.shape)
     if dims is not None:
+        bounded_elements(t, depth * math.prod(dims[:depth]))
         grid = np.indices(dims[:depth], np.int64)
         return t.const(np.ascontiguousarray(np.moveaxis(grid, 0, -1)))
     sizes = [extent_name(t, extent(t, update, axis)) for axis in range(depth)]

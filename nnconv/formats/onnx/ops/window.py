@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnconv.formats.onnx.bounds import bounded_nodes
 from nnconv.formats.onnx.exact import extreme
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.ops.shape import Extent, combine
@@ -44,7 +45,7 @@ def export_reduce_window(node: Node, t: Target) -> None:
         if (window, stride) == (1, 1):
             continue
         parts = []
-        for place in range(window):
+        for place in range(bounded_nodes(t, window)):
             behind = (window - 1 - place) * dilation
             bounds = [[place * dilation], [-behind if behind else FAR], [axis], [stride]]
             parts.append(t.node("Slice", [name, *(t.const(b) for b in bounds)]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from nnconv.formats.tflite.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, Quantize
@@ -42,10 +44,16 @@ def import_bitcast(s: Source) -> None:
 def import_fake_quant(s: Source) -> None:
     """FAKE_QUANT."""
     options = s.options
+    bits = options.int("num_bits")
+    if not 2 <= bits <= 16:
+        raise s.op.fail(f"{bits} bits, allowed are 2 to 16")
+    low, high = options.float("min"), options.float("max")
+    if not -math.inf < low < high < math.inf:
+        raise s.op.fail(f"a range from {low:g} to {high:g}")
     op = FakeQuant(
-        low=options.float("min"),
-        high=options.float("max"),
-        bits=options.int("num_bits"),
+        low=low,
+        high=high,
+        bits=bits,
         narrow=options.bool("narrow_range"),
     )
     s.emit(op, [s.operand(0)])

@@ -10,7 +10,7 @@ from nnconv.formats.tflite._gen.schema import TensorType as Code
 from nnconv.formats.tflite.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
-from nnconv.ir.types import Shape, static_shape
+from nnconv.ir.types import Shape, shape_of_rank, static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops import shape as o
 from nnconv.ops.elements import reshape_target
@@ -93,7 +93,7 @@ def _emit_reshape(s: Source, x: Value, sizes: Value, known: Shape = None) -> Non
         known = (None,) * len(stated) if stated else None
         length = sizes.shape[0] if sizes.shape else None
         if isinstance(length, int):
-            known = (None,) * length
+            known = shape_of_rank(length)
     s.emit(o.Reshape(shape=None), [x, sizes], shape=known)
 
 
