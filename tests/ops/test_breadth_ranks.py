@@ -72,7 +72,9 @@ def _slopes(rank: int) -> Recipe:
 
 def _along(rank: int) -> list[Recipe]:
     """Ops that have an entry or an axis for each dimension."""
-    shape, last, kinds, label = EXTENTS[:rank], rank - 1, "float32 int8", f"rank{rank}"
+    last, kinds, label = rank - 1, "float32 int8", f"rank{rank}"
+    shape = (*EXTENTS[:last], 4)
+    first, whole = _shapes(rank)[0], EXTENTS[:rank]
     every = list(range(rank))
     ones, twos = [1] * rank, [2] * rank
     rest = shape[:last]
@@ -102,10 +104,15 @@ def _along(rank: int) -> list[Recipe]:
         moved("MEAN", rest, ints([last])),
         moved("SUM", rest, ints([last])),
         moved("REDUCE_MAX", rest, ints([last])),
+        Recipe("BROADCAST_TO", [x(*first), ints(whole)], [x(*whole)], kinds, label=label),
         Recipe(
-            "BROADCAST_TO", [x(*_shapes(rank)[0]), ints(shape)], [x(*shape)], kinds, label=label
+            "ARG_MAX",
+            [x(*shape), ints(last)],
+            [of("int32", *rest)],
+            kinds,
+            options={"output_type": "int32"},
+            label=label,
         ),
-        Recipe("ARG_MAX", [x(*shape), ints(last)], [of("int32", *rest)], kinds, label=label),
         Recipe("CUMSUM", [x(*shape), ints(last)], [x(*shape)], "float32", label=label),
     ]
     if rank > 1:
