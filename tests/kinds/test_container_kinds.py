@@ -489,3 +489,11 @@ def test_extents_that_a_model_cannot_take_are_a_usage_error(
     with pytest.raises(nnconv.errors.UsageError, match=r"'x'.*(CONV_2D|FULLY_CONNECTED)"):
         convert(b, tmp_path, y, input_shapes={"x": shape})
     assert not (tmp_path / "model.onnx").exists()
+
+
+def test_a_model_that_gives_nothing_is_refused(tmp_path: Path) -> None:
+    b = TfliteBuilder()
+    b.op("NEG", [b.input("x", FLOAT, (2,))], [(FLOAT, (2,))])
+    with pytest.raises(UnsupportedError, match="gives nothing"):
+        convert(b, tmp_path)
+    assert not (tmp_path / "model.onnx").exists()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nnconv.errors import UnsupportedError
+from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Target
 from nnconv.formats.onnx.graphparts import Names
@@ -55,6 +55,12 @@ def to_wire(
 
     report = Written(opset=opset)
     graph = signature.graph
+    if not graph.outputs:
+        why = "it gives nothing, and ONNX runtimes take no such model"
+        item = UnsupportedItem(
+            op="graph", where=graph.name or "graph", why=why, reason=Reason.IMPOSSIBLE
+        )
+        raise UnsupportedError([item], path=model.source)
     target = Target(opset=opset, resign=resign, names=Names())
     inputs = _declare_inputs(signature, target, report)
     output_names = _reserve_outputs(signature, target, report)
