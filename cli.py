@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from nnconv.diff.verify import Verification
 
-INTERNAL_ERROR = 70
+INTERNAL_ERROR = int(ExitCode.INTERNAL)
 """Exit code when nnconv itself is at fault (EX_SOFTWARE of sysexits.h)."""
 
 INTERRUPTED = 130

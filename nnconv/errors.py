@@ -32,6 +32,8 @@ class ExitCode(enum.IntEnum):
     BAD_INPUT = 3
     UNSUPPORTED = 4
     BACKEND = 5
+    INTERNAL = 70
+    """nnconv itself is at fault (EX_SOFTWARE of sysexits.h)."""
 
 
 class Reason(enum.Enum):
@@ -135,4 +137,4 @@ class GraphError(NnconvError):
     A bug in nnconv, or in code that built the graph.
     """
 
-    exit_code = ExitCode.BAD_INPUT
+    exit_code = ExitCode.INTERNAL

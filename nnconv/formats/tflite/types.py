@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite._gen.schema import TensorType as Code
 from nnconv.ir.dtype import DType
@@ -51,6 +52,10 @@ QUANTIZED_CODES = frozenset(
 """The types whose tensors may carry quantization parameters."""
 
 
+_GREATEST_SCALE = 1e18
+"""The product of two has to be a float32."""
+
+
 def dtype_of(tensor: wire.Tensor) -> DType:
     """The IR dtype of a tensor.
 
@@ -80,10 +85,18 @@ def quant_of(file: wire.File, subgraph: wire.Subgraph, tensor: wire.Tensor) -> Q
         return None
     if parameters.blockwise is not None:
         return _blockwise(file, subgraph, tensor, parameters.blockwise)
+    if parameters.multi_axis is not None:
+        item = UnsupportedItem(
+            op="QUANTIZATION",
+            where=tensor.where,
+            why="its parameters run along several axes",
+            reason=Reason.NOT_IMPLEMENTED,
+        )
+        raise UnsupportedError([item], path=file.path)
     if not len(parameters.scale):
         return None
-    if not np.all(np.isfinite(parameters.scale)):
-        raise tensor.fail("a quantization scale isn't finite")
+    if not np.all(np.abs(parameters.scale) <= _GREATEST_SCALE):
+        raise tensor.fail("a quantization scale isn't finite, or as good as that")
     if not np.all(parameters.scale):
         return None  # old converters write scale 0 where nothing is quantized
     points = tuple(parameters.zero_point.tolist())

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 
 import nnconv
 from nnconv.errors import InvalidModelError, UnsupportedError
-from support.tflite_builder import Quant, Tensor, TfliteBuilder
+from nnconv.formats.tflite.reader import read
+from support.tflite_builder import Quant, Tensor, TfliteBuilder, pack
 
 PLAIN = Quant(0.5, 3)
 SHAPE = (1, 4, 6, 2)
@@ -93,3 +95,15 @@ def test_weights_with_scales_along_the_depth_are_multiplied_as_floats(tmp_path: 
     (seen,) = nnconv.compile(tmp_path / "model.onnx").run({"x": given}).values()
     real = (given - 3.0) * 0.5 @ (codes * scales).T + np.array([2.0, -4.0, 1.0])
     np.testing.assert_allclose(seen, np.clip(np.round(real / 2.0) + 1, -128, 127), atol=1)
+
+
+def test_parameters_along_several_axes_are_named_as_unsupported():
+    b = TfliteBuilder()
+    x = b.input("x", "int8", SHAPE, quant=PLAIN)
+    b.output(b.op("RELU", [x], [("int8", SHAPE, PLAIN)]))
+    content = b.to_object()
+    quantization = content.subgraphs[0].tensors[x.index].quantization
+    quantization.detailsType = schema.QuantizationDetails.MultiAxisQuantization
+    quantization.details = schema.MultiAxisQuantizationT(0, -1, 2, [1, 3])
+    with pytest.raises(UnsupportedError, match="along several axes"):
+        read(bytes(pack(content)), name="several axes")
