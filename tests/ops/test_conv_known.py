@@ -294,3 +294,15 @@ def test_one_weight_for_two_ops(tmp_path: Path) -> None:
         b.output(b.op("FULLY_CONNECTED", [z, rows, None], [("float32", (3, 5))]))
 
     check(Case("shared", build), tmp_path)
+
+
+def test_half_weights_from_outside(tmp_path: Path) -> None:
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", "float32", (1, 4, 5, 2))
+        w = b.input("w", "float16", (3, 1, 1, 2))
+        options = {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+        operands = [x, w, b.const(np.ones(3, np.float32))]
+        b.output(b.op("CONV_2D", operands, [("float32", (1, 4, 5, 3))], options=options))
+
+    note = "LiteRT reads the halves' bytes as float32"
+    check(Case("half weights", build, resolver=None, note=note), tmp_path)

@@ -78,6 +78,8 @@ def weights(t: Target, value: Value, perm: Perm, *, x: Value, integer: bool) -> 
     source = constant_behind(value)
     if source is None or source.data is None:
         name = t.real(value)
+        if t.real_type(value) is not t.real_type(x):
+            name = t.cast(name, t.real_type(x))
         return name if is_sorted(perm) else t.node("Transpose", [name], perm=perm)
     data, dtype, quant = source.data.transpose(perm), source.dtype, source.quant
     if quant is None or dtype not in CODE_TYPES:
