@@ -113,3 +113,17 @@ def test_outputs_keep_their_names_where_transposes_meet(io_layout, both, tmp_pat
     feed = data.transpose(0, 3, 1, 2) if io_layout == "nchw" else data
     result = session.run(["turned"], {"x": feed})[0]
     np.testing.assert_allclose(result, run_litert(source.read_bytes(), [data])[-1], atol=1e-5)
+
+
+def test_only_images_turn_at_the_edge(tmp_path):
+    b = TfliteBuilder()
+    x = b.input("x", "float32", (2, 4, 5, 3))
+    y = _conv(b, x, 3, 16)
+    last = b.const(np.array([4], np.int32))
+    b.output(b.op("EXPAND_DIMS", [y, last], [("float32", (2, 4, 5, 16, 1))]))
+    source, target = tmp_path / "m.tflite", tmp_path / "m.onnx"
+    source.write_bytes(b.build())
+    report = nnconv.convert(source, target, io_layout="nchw")
+    assert report.moved_io == ["x"]
+    session = onnxruntime.InferenceSession(str(target), providers=["CPUExecutionProvider"])
+    assert session.get_outputs()[0].shape == [2, 4, 5, 16, 1]

@@ -137,7 +137,7 @@ class LayoutPass(Pass):
     def _move_inputs(self, graph: Graph, count: int, walk: _Walk) -> None:
         for index, value in enumerate(graph.inputs[:count]):
             perm = walk.wanted.get(value)
-            if perm is not None and len(perm) > 3:
+            if perm is not None and _is_for_edge(perm, self.target):
                 moved = Value(value.name, value.type.permuted(perm), origin=value.origin)
                 graph.inputs[index] = moved
                 walk.replace(value, perm, moved)
@@ -216,7 +216,7 @@ class _Walk:
         names: list[str] = []
         for index, value in enumerate(self.graph.outputs):
             moved = index < movable and value in self._gone and value not in self.native
-            if moved and len(self.moved[value][0]) > 3:
+            if moved and _is_for_edge(self.moved[value][0], self.target):
                 result = self.moved[value][1]
                 names.append(value.name)
             else:
@@ -387,6 +387,11 @@ class _Walk:
                 return None
             layers.append(use.node)
         return layers
+
+
+def _is_for_edge(perm: Perm, target: Layout) -> bool:
+    """Whether a transpose is the one of images, which the interface may be given in."""
+    return len(perm) > 3 and perm == to_layout(target, len(perm))
 
 
 def _named(value: Value, name: str, outputs: set[Value], builder: Builder) -> Value:
