@@ -18,7 +18,7 @@ from nnconv.ir.op import (
     operand_type,
     require_rank,
 )
-from nnconv.ir.types import Dim, TensorType
+from nnconv.ir.types import Dim, TensorType, shape_of_rank
 from nnconv.ops.shape import Move, index_operand, moved
 from nnconv.ops.spatial import channel_dim, other, spatial_dims, to_layout
 
@@ -107,6 +107,14 @@ class _BatchSpace(Move):
         op = self.replace(channels_first=not self.channels_first)
         return Permuted(op, (perm,) + (None,) * (len(types) - 1), (perm,))
 
+    def _open_type(self, types: Types) -> tuple[TensorType, ...]:
+        """The result's type for block sizes computed at run time."""
+        x, sizes = operand_type(types, 0), operand_type(types, 1).shape
+        rank, count = x.rank, sizes[0] if sizes else None
+        if rank is not None and isinstance(count, int) and count >= rank:
+            raise ValueError(f"{count} block sizes for rank {rank}")
+        return moved(x, shape_of_rank(rank))
+
     def specialize(
         self, known: Sequence[tuple[int, ...] | None], types: Types
     ) -> tuple[Op, frozenset[int]]:
@@ -136,7 +144,7 @@ class SpaceToBatch(_BatchSpace):
         if x.shape is None:
             return moved(x, None)
         if self.block is None or self.pads is None:
-            return moved(x, (None,) * len(x.shape))
+            return self._open_type(types)
         first = 2 if self.channels_first else 1
         if len(x.shape) < first + len(self.block):
             raise ValueError(f"{len(self.block)} block sizes for rank {len(x.shape)}")
@@ -168,7 +176,7 @@ class BatchToSpace(_BatchSpace):
         if x.shape is None:
             return moved(x, None)
         if self.block is None or self.crops is None:
-            return moved(x, (None,) * len(x.shape))
+            return self._open_type(types)
         first = 2 if self.channels_first else 1
         if len(x.shape) < first + len(self.block):
             raise ValueError(f"{len(self.block)} block sizes for rank {len(x.shape)}")

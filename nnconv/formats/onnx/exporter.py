@@ -124,7 +124,8 @@ class Target(GraphParts):
 
     def floats(self, value: float | np.ndarray, like: Value) -> str:
         """A float constant of the float type in which ``like``'s real values are computed."""
-        return self.const(np.asarray(value, self.real_type(like).numpy))
+        with np.errstate(over="ignore"):  # beyond float16 lies infinity, as in every kernel
+            return self.const(np.asarray(value, self.real_type(like).numpy))
 
     def real(self, value: Value | None) -> str:
         """The name of the value's real values; "" for an absent operand."""

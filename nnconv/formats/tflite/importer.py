@@ -26,8 +26,9 @@ from nnconv.errors import GraphError, Reason, UnsupportedItem
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite._gen.schema import ActivationFunctionType
 from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Origin, Value
-from nnconv.ir.op import Activation, Op, QuantRule
+from nnconv.ir.op import Activation, Op, QuantRule, Role
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType, merge_shapes, static_shape
 from nnconv.ops.elements import elements
@@ -287,6 +288,11 @@ class Source:
             self._result_type(op, kind, index) if index < len(self.op.outputs) else kind
             for index, kind in enumerate(inferred)
         ]
+        if op.quant_rule is QuantRule.REAL and any(v is not None and v.quant for v in inputs):
+            for index, kind in enumerate(types):
+                if kind.dtype.is_integer and kind.quant is None:
+                    name = self._result_name(index)
+                    raise self.op.fail(f"result `{name}` has no quantization parameters")
         if shape is not None:
             types[0] = types[0].with_shape(merge_shapes(types[0].shape, shape))
         names = [self._result_name(index) for index in range(len(inferred))]
@@ -351,6 +357,14 @@ class Source:
                     raise self.op.fail(f"operand {formal.name} is missing")
             elif value.dtype not in formal.types:
                 raise self.unsupported(f"operand {formal.name} is {value.dtype}")
+            elif (
+                op.quant_rule is QuantRule.REAL
+                and formal.role is Role.DATA
+                and value.dtype.is_integer
+                and value.quant is None
+                and DType.INT32 not in formal.types  # it takes integers as codes alone
+            ):
+                raise self.op.fail(f"operand {formal.name} has no quantization parameters")
 
     def _checked(self, action: Callable[[], Built]) -> Built:
         try:

@@ -74,6 +74,27 @@ def _zero_point(b: TfliteBuilder) -> None:
     b.output(b.op("RELU", [x], [("int8", (2,), (0.1, 0))]))
 
 
+def _result_without_parameters(b: TfliteBuilder) -> None:
+    x = b.input("x", "int8", (2,), quant=(0.1, 3))
+    b.output(b.op("SOFTMAX", [x], [("int8", (2,))]))
+
+
+def _svdf(b: TfliteBuilder, scale: float = 0.1) -> None:
+    x = b.input("x", "int8", (2, 3), quant=(0.1, 0))
+    features = b.const(np.ones((4, 3), np.int8), quant=(0.1, 0))
+    times = b.const(np.ones((4, 5), np.int16), quant=(0.1, 0))
+    state = b.variable("int16", (2, 20), quant=(1e-17, 0))
+    options = {"rank": 1, "fused_activation_function": "RELU"}
+    y = ("int8", (2, 4), (scale, 0))
+    b.output(b.op("SVDF", [x, features, times, None, state], [y], options=options))
+
+
+def _strided_slice(b: TfliteBuilder) -> None:
+    x = b.input("x", "float32", (2, 3))
+    bounds = [b.input(f"b{i}", "int32", (10**8,)) for i in range(3)]
+    b.output(b.op("STRIDED_SLICE", [x, *bounds], [ROW]))
+
+
 def _without_operand(op: str, count: int, **options: object):
     def build(b: TfliteBuilder) -> None:
         x = b.input("x", "float32", (2, 3))
@@ -85,6 +106,29 @@ def _without_operand(op: str, count: int, **options: object):
 
 ABSURD = {
     "a zero point is outside of int8": (InvalidModelError, _zero_point),
+    "result `t1` has no quantization parameters": (InvalidModelError, _result_without_parameters),
+    "operand x has no quantization parameters": (
+        InvalidModelError,
+        one_op(
+            "FULLY_CONNECTED",
+            [fed("x", "uint8", (2, 3)), given(np.ones((4, 3), np.uint8), quant=(0.1, 0))],
+            [("uint8", (2, 4), (0.1, 0))],
+        ),
+    ),
+    "a quantization scale isn't finite": (
+        InvalidModelError,
+        one_op("RELU", [fed("x", "int8", (2, 3), (1e30, 0))], [("int8", (2, 3), (0.1, 0))]),
+    ),
+    "its scales have ratios of 1e\\+15": (InvalidModelError, _svdf),
+    "100000000 bounds, the masks have 32 bits": (InvalidModelError, _strided_slice),
+    "6 block sizes for rank 4": (
+        InvalidModelError,
+        one_op(
+            "BATCH_TO_SPACE_ND",
+            [IMAGE, fed("block", "int32", (6,)), fed("crops", "int32", (6, 2))],
+            [("float32", (1, 4, 5, 3))],
+        ),
+    ),
     "8000 bits, allowed are 2 to 16": (
         InvalidModelError,
         one_op("FAKE_QUANT", [X], [ROW], min=0.0, max=1.0, num_bits=8000),

@@ -34,6 +34,9 @@ _ACTIVATIONS = (
 )
 """By number: these kernels apply TANH too, which the others ignore."""
 
+_GREATEST_RATIO = 2.0**30
+"""Of scales, as multiplying by a fixed-point number takes them."""
+
 _OPERANDS = 24
 """How many operands an Lstm has."""
 
@@ -347,13 +350,19 @@ def _quantized_svdf(s: Source, operands: Sequence[Value | None]) -> QuantizedSvd
     result = s.output_type().quant
     if x is None or features is None or times is None or state is None or result is None:
         raise s.op.fail("a quantized SVDF without the scales of its operands")
+    if any(v is not None and not v.dtype.is_integer for v in operands):
+        raise s.op.fail("a quantized SVDF with float operands")
+    state_scale = x.scale[0] * features.scale[0] / state.scale[0]
+    output_scale = state.scale[0] * times.scale[0] / result.scale[0]
+    if not 0 < max(state_scale, output_scale) < _GREATEST_RATIO:
+        raise s.op.fail(f"its scales have ratios of {state_scale:g} and {output_scale:g}")
     return QuantizedSvdf(
         rank=s.options.int("rank"),
         x_zero_point=x.zero_point[0],
         state_zero_point=state.zero_point[0],
         zero_point=result.zero_point[0],
-        state_scale=x.scale[0] * features.scale[0] / state.scale[0],
-        output_scale=state.scale[0] * times.scale[0] / result.scale[0],
+        state_scale=state_scale,
+        output_scale=output_scale,
     )
 
 

@@ -124,6 +124,8 @@ def import_strided_slice(s: Source) -> None:
     count = next((n[0] for n in lengths if n and isinstance(n[0], int)), None)
     if count is None:
         raise s.unsupported("the number of bounds isn't known")
+    if count > 32:
+        raise s.op.fail(f"{count} bounds, the masks have 32 bits")
     bounds, gone, added = _expand_masks(s, count, rank)
     known = [_entries(s.dims(i), count) for i in (1, 2, 3)]
     starts = [_start(b, known[0]) for b in bounds]
