@@ -137,6 +137,13 @@ def cli() -> None:
     show_default=True,
     help="int8 activations inside an ONNX model: as uint8 (exact, much faster) or as they are.",
 )
+@click.option(
+    "--quant",
+    type=click.Choice(["keep", "float"]),
+    default="keep",
+    show_default=True,
+    help="Compute as the model says, or in floats between quantized inputs and outputs.",
+)
 @click.option("--signature", metavar="NAME", help="Entry point to convert. [default: the first]")
 @common_options
 def convert(

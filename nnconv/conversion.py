@@ -94,6 +94,7 @@ def save(
     opset: int | None = None,
     io_layout: str = "keep",
     int8: str = "resign",
+    quant: str = "keep",
 ) -> None:
     """Write one entry point of a model; the model itself isn't changed.
 
@@ -107,13 +108,18 @@ def save(
             image-like inputs and outputs to theirs, where that saves a transpose at the edge.
         int8: ``resign`` keeps int8 activations as uint8 inside (fast on x64), ``keep`` leaves
             the signs.
+        quant: ``keep`` computes as the model says, ``float`` in floats between the quantized inputs
+            and outputs.
 
     Raises:
         UnsupportedError: the format can't hold a node.
         UsageError: a wrong option.
     """
+    if not isinstance(model, Model):
+        raise UsageError(f"model is a {type(model).__name__}, must be a Model; see nnconv.load")
     single = one_entry(model, choose_signature(model, signature))
-    _write(single, path, format or format_for(path), opset=opset, io_layout=io_layout, int8=int8)
+    target = format or format_for(path)
+    _write(single, path, target, opset=opset, io_layout=io_layout, int8=int8, quant=quant)
 
 
 def _write(model: Model, path: str | os.PathLike[str], target: str, **options: Any) -> Lowered:
@@ -138,6 +144,7 @@ def convert(
     opset: int | None = None,
     io_layout: str = "keep",
     int8: str = "resign",
+    quant: str = "keep",
     seed: int = 0,
 ) -> ConversionReport:
     """Convert a model file.
@@ -153,6 +160,7 @@ def convert(
         opset: ONNX opset.
         io_layout: see ``save``.
         int8: see ``save``.
+        quant: see ``save``; ``float`` gives another model, which ``verify`` can't compare.
         seed: of the inputs that ``verify`` makes.
 
     Raises:
@@ -166,6 +174,11 @@ def convert(
     if _same_file(src, dst):
         raise UsageError(f"{os.fspath(dst)} is the source file; choose another name")
     if verify:
+        if quant == "float":
+            raise UsageError(
+                "a model in floats rounds otherwise than its quantized source: nothing to verify",
+                hint="Verify the conversion with quant keep, and judge the floats by accuracy.",
+            )
         from nnconv.diff.inputs import check_seed
 
         check_seed(seed)
@@ -182,7 +195,7 @@ def convert(
     model.signatures = [entry]
     # Writing uses the graph up, and what follows from the types is to be read off the source's own.
     kept = one_entry(model, entry) if verify else model
-    lowered = _write(model, dst, target, opset=opset, io_layout=io_layout, int8=int8)
+    lowered = _write(model, dst, target, opset=opset, io_layout=io_layout, int8=int8, quant=quant)
     report.opset = lowered.written.opset
     report.renamed = lowered.written.renamed
     report.moved_io = lowered.moved_io

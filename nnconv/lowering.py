@@ -22,6 +22,7 @@ REFERENCE = "nnconv.backends.reference.executor"
 
 IO_LAYOUTS = ("keep", "nhwc", "nchw")
 INT8_FORMS = ("resign", "keep")
+QUANT_FORMS = ("keep", "float")
 
 
 class Lowered(NamedTuple):
@@ -68,6 +69,7 @@ def to_onnx(
     opset: int | None = None,
     io_layout: str = "keep",
     int8: str = "resign",
+    quant: str = "keep",
 ) -> Lowered:
     """Turn a model's first entry point into ONNX; the model is used up.
 
@@ -79,6 +81,8 @@ def to_onnx(
             far are channels-last.
         int8: ``resign`` keeps int8 activations as uint8 inside (fast on x64), ``keep`` leaves
             the signs.
+        quant: ``keep`` computes as the model says, ``float`` in floats between the quantized inputs
+            and outputs.
 
     Raises:
         UnsupportedError: ONNX can't hold a node; all of those are listed.
@@ -89,23 +93,29 @@ def to_onnx(
     from nnconv.passes.layout import LayoutPass
 
     version = writer.DEFAULT_OPSET if opset is None else opset
-    if not writer.LEAST_OPSET <= version <= writer.NEWEST_OPSET:
+    if type(version) is not int or not writer.LEAST_OPSET <= version <= writer.NEWEST_OPSET:
         allowed = f"{writer.LEAST_OPSET} to {writer.NEWEST_OPSET}"
         raise UsageError(f"opset {version} can't be written; allowed are {allowed}")
     if io_layout not in IO_LAYOUTS:
         raise UsageError(f"io_layout {io_layout!r}; allowed are {', '.join(IO_LAYOUTS)}")
     if int8 not in INT8_FORMS:
         raise UsageError(f"int8 {int8!r}; allowed are {', '.join(INT8_FORMS)}")
+    if quant not in QUANT_FORMS:
+        raise UsageError(f"quant {quant!r}; allowed are {', '.join(QUANT_FORMS)}")
     layout = LayoutPass(Layout.NCHW, edge=model.main if io_layout == "nchw" else None)
-    run_passes(model, onnx_passes(layout, moves_edge=io_layout == "nchw"))
+    run_passes(
+        model,
+        onnx_passes(layout, moves_edge=io_layout == "nchw", in_floats=quant == "float"),
+    )
     result, written = writer.to_wire(model, model.main, opset=version, resign=int8 == "resign")
     return Lowered(result, written, layout.moved_io)
 
 
-def onnx_passes(layout: Pass, *, moves_edge: bool = False) -> list[Pass]:
+def onnx_passes(layout: Pass, *, moves_edge: bool = False, in_floats: bool = False) -> list[Pass]:
     """The passes that bring a graph into the form that the ONNX writer takes, in order.
 
     With ``moves_edge`` the layout pass moves the interface too: no input then needs a transpose.
+    With ``in_floats`` quantized graphs compute in floats.
     """
     from nnconv.passes.fold_constants import FoldConstantsPass
     from nnconv.passes.fold_dilation import FoldDilationPass
@@ -114,11 +124,13 @@ def onnx_passes(layout: Pass, *, moves_edge: bool = False) -> list[Pass]:
     from nnconv.passes.move_codes import MoveCodesPass
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.tidy import TidyPass
+    from nnconv.passes.to_floats import ToFloatsPass
     from nnconv.passes.widen_channels import WidenChannelsPass
 
     return [
         PrunePass(),
         FoldConstantsPass(_evaluate),
+        *([ToFloatsPass(), PrunePass()] if in_floats else []),
         TidyPass(),
         FoldDilationPass(),
         FoldPadsPass(),

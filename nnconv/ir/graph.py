@@ -232,6 +232,11 @@ class Graph:
         self._link(node, anchor._previous, anchor)
         return node
 
+    def prepend(self, node: Node) -> Node:
+        """Put a node at the start."""
+        self._link(node, None, self._first)
+        return node
+
     def _link(self, node: Node, previous: Node | None, following: Node | None) -> None:
         assert node.graph is None, "the node is in a graph already"
         node.graph, node._previous, node._next = self, previous, following

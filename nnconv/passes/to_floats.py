@@ -1,0 +1,141 @@
+"""Lets a quantized graph compute in floats: codes are left at its edges alone."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Operand, QuantRule, Role
+from nnconv.ir.quant import dequantize
+from nnconv.ir.types import TensorType
+from nnconv.ops.quantize import Dequantize, Quantize
+from nnconv.passes.base import Pass
+
+
+class ToFloatsPass(Pass):
+    """Makes every quantized value inside a graph a float one, and drops the rounding between.
+
+    The interface keeps its types: a Dequantize stands behind a quantized input, a Quantize before a
+    quantized output, and both around an op that works on the codes themselves. Weights keep their
+    codes. What saturated does so no longer.
+    """
+
+    name: ClassVar[str] = "to_floats"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite one graph; what nothing reads any more is left to prune."""
+        walk = _Walk(graph)
+        for value in graph.inputs:
+            if is_codes(value.type):
+                walk.floats[value] = walk.dequantized(value, None)
+        for node in graph.nodes:
+            if node not in walk.added:
+                walk.visit(node)
+        graph.outputs = [walk.as_codes(value, None) for value in graph.outputs]
+        return walk.modified
+
+
+def is_codes(kind: TensorType) -> bool:
+    """Whether a tensor's numbers are codes of real values."""
+    return kind.quant is not None and kind.dtype.is_integer
+
+
+class _Walk:
+    """The rewrite of one graph.
+
+    Attributes:
+        floats: for a value that had codes, the float one in its place.
+        codes: for a value that is a float one now, the type that it had.
+        added: the nodes that the rewrite put in.
+        modified: whether anything changed.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.floats: dict[Value, Value] = {}
+        self.codes: dict[Value, TensorType] = {}
+        self.added: set[Node] = set()
+        self.modified = False
+        self._requantized: dict[Value, Value] = {}
+
+    def visit(self, node: Node) -> None:
+        """Let one node work on floats, if it takes them."""
+        if node.op.quant_rule is QuantRule.EXACT or node.bodies:
+            for index, value in enumerate(node.inputs):
+                if value is not None and value in self.codes:
+                    node.replace_input_with(index, self.as_codes(value, node))
+            for value in node.outputs:
+                if is_codes(value.type):
+                    self.floats[value] = self.dequantized(value, node)
+            return
+        for index, value in enumerate(node.inputs):
+            if value is not None:
+                node.replace_input_with(index, self._operand(node, index, value))
+        if isinstance(node.op, Quantize | Dequantize) and self._drop(node):
+            return
+        for value in node.outputs:
+            if is_codes(value.type):
+                self.codes[value] = value.type
+                value.type = TensorType(DType.FLOAT32, value.shape)
+                self.modified = True
+
+    def _operand(self, node: Node, index: int, value: Value) -> Value:
+        found = self.floats.get(value, value)
+        if found.data is None or not is_codes(found.type):
+            return found
+        if _formal(node, index).role is Role.WEIGHT:
+            return found  # weights keep their codes beside float data
+        assert found.quant is not None
+        real = dequantize(found.data, found.quant)
+        self.modified = True
+        return Value(found.name, TensorType(DType.FLOAT32, found.shape), data=real)
+
+    def _drop(self, node: Node) -> bool:
+        """Let readers of a conversion read what it would convert, where that is a float now.
+
+        It stays for a graph output that is its result.
+        """
+        x, result = node.inputs[0], node.outputs[0]
+        wanted = DType.FLOAT32 if isinstance(node.op, Quantize) else result.dtype
+        if x is None or x.dtype is not wanted or is_codes(x.type):
+            return False
+        self.floats[result] = x
+        return True
+
+    def dequantized(self, value: Value, after: Node | None) -> Value:
+        """A Dequantize of codes, behind ``after`` or at the start."""
+        result = Value(f"{value.name}/real", TensorType(DType.FLOAT32, value.shape))
+        node = Node(Dequantize(dtype=DType.FLOAT32), [value], [result], origin=value.origin)
+        if after is None:
+            self.graph.prepend(node)
+        else:
+            self.graph.insert_after(after, node)
+        self._note(result)
+        return result
+
+    def as_codes(self, value: Value, before: Node | None) -> Value:
+        """The codes that a value had, made from its floats; itself if it has them still."""
+        kind = self.codes.get(value)
+        if kind is None:
+            return value
+        found = self._requantized.get(value)
+        if found is None:
+            builder = Builder(self.graph, before=before, origin=value.origin)
+            op = Quantize(dtype=kind.dtype)
+            found = builder.add_typed(op, [value], [kind], names=[value.name])[0]
+            value.name = f"{value.name}/real"
+            self._requantized[value] = found
+            self._note(found)
+        return found
+
+    def _note(self, result: Value) -> None:
+        assert result.producer is not None
+        self.added.add(result.producer)
+        self.modified = True
+
+
+def _formal(node: Node, index: int) -> Operand:
+    formal = node.op.operands
+    return formal[min(index, len(formal) - 1)]

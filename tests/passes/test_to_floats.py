@@ -1,0 +1,91 @@
+"""Quantized models in floats: what is left of the codes, and how near the results stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nnconv
+from nnconv.errors import UsageError
+from nnconv.ir import Model
+from nnconv.passes.base import run_passes
+from nnconv.passes.prune import PrunePass
+from nnconv.passes.to_floats import ToFloatsPass, is_codes
+from support.digits import DIGITS, heldout, quantize_images
+from support.spine import onnx_ops, onnx_session
+from support.tflite_builder import TfliteBuilder
+
+QUANTIZED = ["digits_int8", "digits_uint8", "digits_int16x8"]
+
+
+def _in_floats(model: Model) -> Model:
+    run_passes(model, [ToFloatsPass(), PrunePass()], verify=True)
+    return model
+
+
+@pytest.mark.parametrize("name", QUANTIZED)
+def test_only_the_edges_and_weights_have_codes(name: str):
+    graph = _in_floats(nnconv.load(DIGITS / f"{name}.tflite")).graph
+    inner = [v for node in graph.nodes for v in node.outputs if v not in graph.outputs]
+    assert inner
+    assert not any(is_codes(value.type) for value in inner)
+    assert all(is_codes(value.type) for value in (*graph.inputs, *graph.outputs))
+
+
+@pytest.mark.parametrize("name", QUANTIZED)
+def test_results_stay_near_the_quantized_ones(name: str, tmp_path: Path):
+    source = DIGITS / f"{name}.tflite"
+    report = nnconv.convert(source, tmp_path / "floats.onnx", quant="float")
+    model = nnconv.load(source)
+    quant = model.inputs[0].quant
+    assert quant is not None
+    assert [row[:2] for row in report.inputs] == [(v.name, v.dtype.value) for v in model.inputs]
+    assert [row[:2] for row in report.outputs] == [(v.name, v.dtype.value) for v in model.outputs]
+    counts = onnx_ops(tmp_path / "floats.onnx")
+    assert counts.get("DequantizeLinear", 0) <= 1
+    assert counts.get("QuantizeLinear", 0) <= 1
+    session = onnx_session(tmp_path / "floats.onnx")
+    nnconv.save(model, tmp_path / "codes.onnx")
+    exact = onnx_session(tmp_path / "codes.onnx")
+    images, labels = heldout()
+    dtype = model.inputs[0].dtype.numpy
+    codes = quantize_images(images, dtype, quant.scale[0], quant.zero_point[0])
+    right, far = 0, 0.0
+    scale = model.outputs[0].quant.scale[0]
+    for image, label in zip(codes[:60], labels[:60], strict=True):
+        feeds = {model.inputs[0].name: image[np.newaxis]}
+        found, wanted = session.run(None, feeds)[0], exact.run(None, feeds)[0]
+        right += int(found.argmax() == label)
+        far = max(far, float(np.abs(found.astype(int) - wanted.astype(int)).max()) * scale)
+    assert right >= 57  # of 60; the quantized file gets 98 % right
+    assert far < 0.1  # of a probability
+
+
+def test_ops_on_codes_keep_them_between_conversions(tmp_path: Path):
+    quant = (0.5, 3)
+
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", "int8", (2, 5), quant=quant)
+        y = b.op("ABS", [x], [("int8", (2, 5), quant)])
+        b.output(b.op("CAST", [y], [("int32", (2, 5))]))
+        b.output(y)
+
+    b = TfliteBuilder()
+    build(b)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(bytes(b.build()))
+    nnconv.convert(path, tmp_path / "m.onnx", quant="float")
+    codes = np.arange(-5, 5, dtype=np.int8).reshape(2, 5)
+    stored, moved = onnx_session(tmp_path / "m.onnx").run(None, {"x": codes})
+    wanted = np.abs(codes.astype(np.int32) - 3) + 3
+    assert np.array_equal(stored, wanted)
+    assert np.array_equal(moved, wanted.astype(np.int8))
+
+
+def test_floats_cannot_be_verified(tmp_path: Path):
+    with pytest.raises(UsageError, match="nothing to verify"):
+        nnconv.convert(
+            DIGITS / "digits_int8.tflite", tmp_path / "m.onnx", quant="float", verify=True
+        )
