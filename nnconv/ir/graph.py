@@ -232,6 +232,12 @@ class Graph:
         self._link(node, anchor._previous, anchor)
         return node
 
+    def insert_after(self, anchor: Node, node: Node) -> Node:
+        """Put a node right behind ``anchor``."""
+        assert anchor.graph is self, "the anchor is in another graph"
+        self._link(node, anchor, anchor._next)
+        return node
+
     def prepend(self, node: Node) -> Node:
         """Put a node at the start."""
         self._link(node, None, self._first)

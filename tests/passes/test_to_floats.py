@@ -84,6 +84,20 @@ def test_ops_on_codes_keep_them_between_conversions(tmp_path: Path):
     assert np.array_equal(moved, wanted.astype(np.int8))
 
 
+def test_codes_that_an_op_makes_go_on_as_floats(tmp_path: Path):
+    quant = (0.5, 3)
+    b = TfliteBuilder()
+    x = b.input("x", "int8", (2, 5), quant=quant)
+    y = b.op("BITWISE_XOR", [x, b.const(np.full((2, 5), 1, np.int8))], [("int8", (2, 5), quant)])
+    b.output(b.op("ABS", [y], [("int8", (2, 5), quant)]))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(bytes(b.build()))
+    nnconv.convert(path, tmp_path / "m.onnx", quant="float")
+    codes = np.arange(-5, 5, dtype=np.int8).reshape(2, 5)
+    found = onnx_session(tmp_path / "m.onnx").run(None, {"x": codes})[0]
+    assert np.array_equal(found, np.abs((codes ^ 1) - 3) + 3)
+
+
 def test_floats_cannot_be_verified(tmp_path: Path):
     with pytest.raises(UsageError, match="nothing to verify"):
         nnconv.convert(
