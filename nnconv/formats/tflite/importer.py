@@ -191,6 +191,8 @@ class Source:
         """
         data = self.constant(index)
         if data is not None:
+            if data.dtype.kind not in "iub":
+                raise self.op.fail(f"operand {index} is {data.dtype}, must be integers")
             return tuple(int(i) for i in data.reshape(-1))
         return static_shape(self.dims(index))
 

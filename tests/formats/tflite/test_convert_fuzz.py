@@ -121,6 +121,10 @@ ABSURD = {
     ),
     "its scales have ratios of 1e\\+15": (InvalidModelError, _svdf),
     "100000000 bounds, the masks have 32 bits": (InvalidModelError, _strided_slice),
+    "operand 1 is float32, must be integers": (
+        InvalidModelError,
+        one_op("TRANSPOSE", [X, given(np.float32([1, 0]))], [("float32", (3, 2))]),
+    ),
     "6 block sizes for rank 4": (
         InvalidModelError,
         one_op(
