@@ -21,6 +21,9 @@ from nnconv.ir.graph import Value, unique_names
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape
 
+MOST_THREADS = 1024
+"""Runtimes start all that they are asked for, and thousands take minutes or end the process."""
+
 
 class Device(NamedTuple):
     """Something that models run on.
@@ -149,6 +152,8 @@ class Executable(abc.ABC):
         """
         if self._closed:
             raise UsageError(f"the model on {self.device} was closed; compile it again")
+        if not isinstance(feeds, Mapping):
+            raise UsageError(f"feeds is a {type(feeds).__name__}, must be arrays by input name")
         given = {self._aliases.get(name, name): array for name, array in feeds.items()}
         ready = self._checked(given)
         for state in self.states:
@@ -268,8 +273,8 @@ def check_threads(threads: object) -> int:
     Raises:
         UsageError: it is anything else.
     """
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
-        raise UsageError(f"threads is {threads!r}, must be 0 or a positive number")
+    if type(threads) is not int or not 0 <= threads <= MOST_THREADS:
+        raise UsageError(f"threads is {threads!r}, must be 0 to {MOST_THREADS}")
     return threads
 
 

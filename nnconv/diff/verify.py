@@ -298,7 +298,11 @@ def _compare(
             notes.append(f"with another batch the source itself fails: {error}")
             continue
         if got is None:
-            raise BackendError(f"{report.target} can't be verified: {result.error}")
+            complete = f"The conversion itself is complete: {report.target} is written."
+            raise BackendError(
+                f"{report.target} can't be verified: {result.error}",
+                hint=f"{result.hint}. {complete}" if result.hint else complete,
+            )
         seeds.append(seed + number)
         for step, arrays in enumerate(got):
             runs += 1

@@ -30,11 +30,13 @@ class Outcome(NamedTuple):
         results: for each round and step the outputs; None for a round that failed.
         error: what failed first; empty if nothing did.
         crashed: whether the process died or had to be ended.
+        hint: what would help; empty where that isn't known.
     """
 
     results: list[list[list[np.ndarray]] | None]
     error: str = ""
     crashed: bool = False
+    hint: str = ""
 
 
 class Job:
@@ -100,7 +102,7 @@ class Job:
             )
         told = json.loads(report.read_text(encoding="utf-8"))
         results = [self._collect(r, counts) for r, counts in enumerate(told["rounds"])]
-        return Outcome(results, told["error"])
+        return Outcome(results, told["error"], hint=told["hint"])
 
     def end(self) -> None:
         """End the process, if it still runs."""
@@ -148,7 +150,7 @@ def work(folder: Path) -> None:
 
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
     refusals = (BackendError, InvalidModelError, UnsupportedError)
-    told: dict[str, Any] = {"rounds": [None] * len(job["rounds"]), "error": ""}
+    told: dict[str, Any] = {"rounds": [None] * len(job["rounds"]), "error": "", "hint": ""}
     try:
         options = job["options"]
         if "input_shapes" in options:
@@ -171,7 +173,7 @@ def work(folder: Path) -> None:
             except refusals as error:
                 told["error"] = told["error"] or error.message
     except refusals as error:
-        told["error"] = error.message
+        told["error"], told["hint"] = error.message, error.hint
     (folder / "outcome.json").write_text(json.dumps(told), encoding="utf-8")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nnconv.errors import InvalidModelError, UnsupportedError, UnsupportedItem, UsageError
@@ -37,8 +38,7 @@ def read(
         UsageError: shapes that don't suit the file.
     """
     file = wire.read(source, name)
-    shapes = dict(input_shapes or {})
-    _check_shapes(file, shapes)
+    shapes = _checked_shapes(file, input_shapes or {})
     try:
         signatures = _import_entries(file, shapes)
     except InvalidModelError as error:
@@ -57,8 +57,10 @@ def read(
     )
 
 
-def _check_shapes(file: wire.File, shapes: Mapping[str, Shape]) -> None:
-    """See that ``input_shapes`` names inputs, and gives each what a shape can be."""
+def _checked_shapes(file: wire.File, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    """``input_shapes``, if it names inputs and gives each what a shape can be."""
+    if not isinstance(shapes, Mapping):
+        raise UsageError(f"input_shapes is {shapes!r}, must be shapes by input name")
     known: dict[str, None] = {}
     for entry in entry_points(file):
         subgraph = file.subgraphs[entry.subgraph]
@@ -69,13 +71,28 @@ def _check_shapes(file: wire.File, shapes: Mapping[str, Shape]) -> None:
             f"input_shapes: there is no input {', '.join(map(repr, wrong))}; "
             f"the model's inputs are {', '.join(map(repr, known)) or 'none'}"
         )
-    for name, shape in shapes.items():
-        for dim in shape or ():
-            if isinstance(dim, int) and not 0 <= dim <= LARGEST_EXTENT:
-                raise UsageError(
-                    f"input_shapes: {name!r} has an extent of {dim}; "
-                    f"allowed are 0 to {LARGEST_EXTENT}"
-                )
+    return {
+        name: None if shape is None else _checked_shape(name, shape)
+        for name, shape in shapes.items()
+    }
+
+
+def _checked_shape(name: str, shape: Sequence[int | str | None]) -> Shape:
+    if isinstance(shape, str) or not hasattr(shape, "__iter__"):
+        raise UsageError(f"input_shapes: the shape of {name!r} is {shape!r}, must be a tuple")
+    extents: list[int | str | None] = []
+    for dim in shape:
+        if dim is None or isinstance(dim, str):
+            extents.append(dim)
+            continue
+        extent = operator.index(dim) if hasattr(dim, "__index__") else -1
+        if isinstance(dim, bool) or not 0 <= extent <= LARGEST_EXTENT:
+            raise UsageError(
+                f"input_shapes: {name!r} has an extent of {dim}; "
+                f"allowed are 0 to {LARGEST_EXTENT}, and a name or None for one left open"
+            )
+        extents.append(extent)
+    return tuple(extents)
 
 
 def _import_entries(file: wire.File, input_shapes: Mapping[str, Shape]) -> list[Signature]:

@@ -1,0 +1,88 @@
+"""Arguments of the public functions that are of the wrong kind: each is told as what it is."""
+
+import numpy as np
+import pytest
+
+import nnconv
+from nnconv.errors import BackendError, UsageError
+from support.tflite_builder import TfliteBuilder
+
+
+@pytest.fixture
+def source(tmp_path):
+    b = TfliteBuilder()
+    x = b.input("x", "float32", (2, 3))
+    b.output(b.op("NEG", [x], [("float32", (2, 3))]))
+    path = tmp_path / "a.tflite"
+    path.write_bytes(b.build())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("opset", "21"),
+        ("opset", 21.0),
+        ("opset", True),
+        ("io_layout", 5),
+        ("int8", None),
+        ("signature", 5),
+        ("input_shapes", [2, 3]),
+        ("input_shapes", {"x": 5}),
+        ("input_shapes", {"x": "23"}),
+        ("input_shapes", {"x": (2.0, 3)}),
+        ("input_shapes", {"x": (True, 3)}),
+        ("input_shapes", {"x": (-1, 3)}),
+        ("input_shapes", {5: (2, 3)}),
+    ],
+)
+def test_a_wrong_option_is_named(name, value, source):
+    target = source.with_suffix(".onnx")
+    with pytest.raises(UsageError, match=name):
+        nnconv.convert(source, target, **{name: value})
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    "shape", [(4, 3), [4, 3], np.array([4, 3]), (np.int64(4), 3), (None, 3), ("n", 3)]
+)
+def test_shapes_may_be_any_sequence(shape, source):
+    report = nnconv.convert(source, source.with_suffix(".onnx"), input_shapes={"x": shape})
+    (_, _, (first, second)) = report.inputs[0]
+    assert second == 3
+    assert first == 4 or not isinstance(first, int)
+
+
+@pytest.mark.parametrize("model", [None, 5, "a.tflite", b""])
+def test_only_models_are_saved(model, tmp_path):
+    with pytest.raises(UsageError, match="must be a Model"):
+        nnconv.save(model, tmp_path / "a.onnx")
+
+
+@pytest.mark.parametrize("device", ["onnxruntime:cpu", "litert:cpu"])
+@pytest.mark.parametrize("threads", [-1, 1025, 10**9, 1.0, "1", True])
+def test_threads_are_a_count_within_reason(device, threads, source):
+    with pytest.raises(UsageError, match="threads is"):
+        nnconv.compile(source, device, threads=threads)
+
+
+@pytest.mark.parametrize("feeds", [None, [np.zeros((2, 3), np.float32)], "x"])
+def test_feeds_go_by_name(feeds, source):
+    executable = nnconv.compile(source, "reference")
+    with pytest.raises(UsageError, match="arrays by input name"):
+        executable.run(feeds)
+
+
+def test_a_missing_runtime_is_told_with_what_to_install(source, monkeypatch, tmp_path):
+    """Verifying where nothing is installed: the runtime's name, the remedy, and what was done."""
+    hidden = tmp_path / "hidden" / "onnxruntime"
+    hidden.mkdir(parents=True)
+    (hidden / "__init__.py").write_text("raise ImportError('not here')")
+    monkeypatch.setenv("PYTHONPATH", str(hidden.parent))
+    target = source.with_suffix(".onnx")
+    with pytest.raises(BackendError) as caught:
+        nnconv.convert(source, target, verify=True)
+    assert "onnxruntime can't be loaded: not here" in caught.value.message
+    assert caught.value.hint.startswith("pip install nnconv[onnxruntime]")
+    assert "is written" in caught.value.hint
+    assert target.exists()
