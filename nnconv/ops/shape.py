@@ -467,6 +467,8 @@ class BroadcastArgs(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         a, b = operand_type(types, 0), operand_type(types, 1)
+        if any(t.rank not in (1, None) for t in (a, b)):
+            raise ValueError(f"operands have ranks {a.rank} and {b.rank}, must have 1")
         ranks = [t.shape[0] if t.shape is not None and len(t.shape) == 1 else None for t in (a, b)]
         known = [r for r in ranks if isinstance(r, int)]
         return (TensorType(a.dtype, (max(known) if len(known) == 2 else None,)),)

@@ -125,6 +125,14 @@ ABSURD = {
         InvalidModelError,
         one_op("TRANSPOSE", [X, given(np.float32([1, 0]))], [("float32", (3, 2))]),
     ),
+    "operands have ranks 0 and 1, must have 1": (
+        InvalidModelError,
+        one_op(
+            "BROADCAST_ARGS",
+            [fed("a", "int32", ()), fed("b", "int32", (2,))],
+            [("int32", (2,))],
+        ),
+    ),
     "6 block sizes for rank 4": (
         InvalidModelError,
         one_op(
