@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from support.random_graphs import check, draw
+from support.random_moves import MOVERS
 from support.random_ops import MAKERS
 from support.random_patterns import PATTERNS
 
@@ -23,7 +24,7 @@ def test_the_seeds_reach_every_op():
     ops = Counter(
         line.split(" = ")[1].split("(")[0] for seed in range(150) for line in draw(seed)[0].log
     )
-    assert len(ops) > len(MAKERS) + len(PATTERNS)
+    assert len(ops) > len(MAKERS) + len(MOVERS) + len(PATTERNS)
 
 
 def test_a_seed_makes_one_graph():

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from support.random_moves import MOVED, MOVERS
 from support.random_net import Net, Slot, UnfitError
 from support.random_ops import (
     ACTIVATIONS,
     CODED,
     FLOAT,
     MAKERS,
-    MOVED,
     Maker,
     bias,
     partner,
@@ -264,7 +264,7 @@ PATTERNS: tuple[tuple[Maker, float], ...] = (
     (sum_of_all, 0.5),
     (same_twice, 1),
 )
-_ALL = (*MAKERS, *PATTERNS)
+_ALL = (*MAKERS, *MOVERS, *PATTERNS)
 _WEIGHTS = np.asarray([weight for _, weight in _ALL])
 
 
