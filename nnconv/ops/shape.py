@@ -98,6 +98,8 @@ class Reshape(Move):
 
 
 def _resolve_reshape(source: Shape, target: tuple[int, ...]) -> Shape:
+    if min(target, default=0) < -1:
+        raise ValueError(f"shape {list(target)} has an extent below -1")
     holes = [i for i, d in enumerate(target) if d < 0]
     if len(holes) > 1:
         raise ValueError(f"shape {list(target)} leaves more than one extent open")

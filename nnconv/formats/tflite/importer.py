@@ -13,6 +13,7 @@ and binds IR nodes to its outputs:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from itertools import zip_longest
@@ -283,13 +284,20 @@ class Source:
             InvalidModelError: when the op refuses its operands, or the file's dtype isn't its own.
         """
         self._demand(op, inputs)
+        if plain := self._counts_plainly(op, inputs):
+            inputs = [v if v is None else self.scope.reread(v, None, v.name) for v in inputs]
         inferred = self._checked(lambda: self.builder.infer(op, inputs))
+        for kind in inferred:
+            if any(isinstance(dim, int) and dim < 0 for dim in kind.shape or ()):
+                raise self.op.fail(f"its result would have the shape {list(kind.shape or ())}")
         if len(inferred) < len(self.op.outputs):
             raise self.op.fail(f"{len(self.op.outputs)} results, allowed are {len(inferred)}")
         types = [
             self._result_type(op, kind, index) if index < len(self.op.outputs) else kind
             for index, kind in enumerate(inferred)
         ]
+        if plain:
+            types = [replace(kind, quant=None) for kind in types]
         if op.quant_rule is QuantRule.REAL and any(v is not None and v.quant for v in inputs):
             for index, kind in enumerate(types):
                 if kind.dtype.is_integer and kind.quant is None:
@@ -329,6 +337,20 @@ class Source:
             value = self.scope.reread(value, stated.quant, tensor.name)
         self.scope.values[tensor.index] = value
 
+    def _counts_plainly(self, op: Op, inputs: Sequence[Value | None]) -> bool:
+        """Whether it computes with wide integers alone, whose parameters LiteRT ignores.
+
+        Between integers of 32 bits and more its kernels do plain arithmetic; only QUANTIZE asks
+        what they stand for.
+        """
+        given = [v for v in inputs if v is not None]
+        return (
+            op.quant_rule is QuantRule.REAL
+            and self.op.name not in ("QUANTIZE", "DEQUANTIZE")
+            and bool(given)
+            and all(v.dtype.is_integer and v.dtype.bits >= 32 for v in given)
+        )
+
     def _result_type(self, op: Op, inferred: TensorType, index: int) -> TensorType:
         stated = self.output_type(index)
         if op.quant_rule is QuantRule.CODES:
@@ -367,6 +389,20 @@ class Source:
                 and DType.INT32 not in formal.types  # it takes integers as codes alone
             ):
                 raise self.op.fail(f"operand {formal.name} has no quantization parameters")
+        if op.quant_rule is QuantRule.REAL and op.operands:
+            self._demand_company(op, inputs)
+
+    def _demand_company(self, op: Op, inputs: Sequence[Value | None]) -> None:
+        """See that no codes without parameters stand beside operands that mean real numbers."""
+        numbers = [
+            value
+            for formal, value in zip_longest(op.operands, inputs, fillvalue=op.operands[-1])
+            if isinstance(value, Value) and formal.role in (Role.DATA, Role.WEIGHT)
+        ]
+        if any(v.quant is not None or v.dtype.is_float for v in numbers):
+            for v in numbers:
+                if v.quant is None and v.dtype.is_integer and v.dtype.bits <= 16:
+                    raise self.op.fail(f"`{v.name}` has no quantization parameters")
 
     def _checked(self, action: Callable[[], Built]) -> Built:
         try:

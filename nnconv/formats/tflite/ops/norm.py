@@ -8,7 +8,10 @@ from nnconv.ops import norm as n
 
 
 def _last_axis(s: Source, x: Value) -> int:
-    return max(s.rank(x) - 1, 0)
+    rank = s.rank(x)
+    if not rank:
+        raise s.op.fail(f"`{x.name}` is a scalar, must have a dimension to work along")
+    return rank - 1
 
 
 def import_softmax(s: Source) -> None:
@@ -32,6 +35,8 @@ def import_l2_normalization(s: Source) -> None:
 def import_local_response_normalization(s: Source) -> None:
     """LOCAL_RESPONSE_NORMALIZATION."""
     x, options = s.real_operand(0), s.options
+    if options.int("radius") < 0:
+        raise s.op.fail(f"radius {options.int('radius')}, allowed are 0 and more")
     op = n.LocalResponseNormalization(
         axis=_last_axis(s, x),
         radius=options.int("radius"),

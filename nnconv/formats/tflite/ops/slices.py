@@ -38,6 +38,8 @@ def import_slice(s: Source) -> None:
     if begin is not None and size is not None:
         if len(begin) != rank or len(size) != rank:
             raise s.op.fail(f"{len(begin)} begins and {len(size)} sizes for rank {rank}")
+        if min(begin, default=0) < 0 or min(size, default=0) < -1:
+            raise s.op.fail(f"begin {list(begin)} and size {list(size)} reach before the start")
         ends = tuple(None if n < 0 else b + n for b, n in zip(begin, size, strict=True))
         s.emit(Slice(starts=begin, ends=ends, strides=strides), [x])
         return
@@ -304,11 +306,24 @@ def _pad(s: Source, mode: PadMode, value: Value | None, real: float) -> None:
     x, pads = s.operand(0), s.ints(1)
     tail = [] if value is None else [value]
     if pads is not None:
+        _check_pads(s, x.shape, pads, mode)
         op = Pad(before=pads[0::2], after=pads[1::2], mode=mode, value=real)
         s.emit(op, [x, None, *tail] if tail else [x])
         return
     op = Pad(before=None, after=None, mode=mode, value=real)
     s.emit(op, [x, s.operand(1), *tail])
+
+
+def _check_pads(s: Source, shape: Shape, pads: tuple[int, ...], mode: PadMode) -> None:
+    """See that no padding cuts, and no mirror shows more than there is; LiteRT refuses both."""
+    if min(pads, default=0) < 0:
+        raise s.op.fail(f"pads {list(pads)}, allowed are 0 and more")
+    if mode is PadMode.CONSTANT or shape is None:
+        return
+    edge = mode is PadMode.REFLECT  # the outermost element isn't repeated
+    for dim, before, after in zip(shape, pads[0::2], pads[1::2], strict=False):
+        if isinstance(dim, int) and max(before, after) > dim - edge:
+            raise s.op.fail(f"pads {list(pads)} mirror more than {list(shape)} has")
 
 
 # -------------------------------------------------------------------- turning round, overwriting
