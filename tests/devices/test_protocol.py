@@ -220,8 +220,8 @@ def test_closed_model_says_so(file, device):
     [
         ("abacus", {}, "devices are onnxruntime:cpu, "),
         ("reference", {"threads": 1}, "its options are input_shapes, signature"),
-        ("onnxruntime:cpu", {"threads": -1}, "must be 0 or a positive number"),
-        ("litert:cpu", {"threads": True}, "must be 0 or a positive number"),
+        ("onnxruntime:cpu", {"threads": -1}, "must be 0 to 1024"),
+        ("litert:cpu", {"threads": True}, "must be 0 to 1024"),
         ("litert:cpu", {"resolver": "best"}, "allowed are xnn, opt, ref"),
         *((device, {"signature": "third"}, "no signature 'third'") for device in RUNNABLE),
         *((device, {"colour": 1}, "has no option colour") for device in RUNNABLE),
