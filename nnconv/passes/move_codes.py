@@ -7,6 +7,7 @@ from typing import ClassVar
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation
 from nnconv.ir.types import TensorType
+from nnconv.ops.elementwise import Clip
 from nnconv.ops.pool import MaxPool2D
 from nnconv.ops.quantize import Dequantize, Quantize
 from nnconv.ops.shape import Reshape, Squeeze, Transpose, Unsqueeze
@@ -48,7 +49,8 @@ class MoveCodesPass(Pass):
 def _is_move(node: Node) -> bool:
     op = node.op
     return isinstance(op, (*_RESHAPES, Slice)) or (
-        isinstance(op, MaxPool2D) and op.activation is Activation.NONE
+        isinstance(op, MaxPool2D)
+        and (op.activation is Activation.NONE or op.activation.bounds is not None)
     )
 
 
@@ -73,9 +75,18 @@ def _move_before(node: Node, codes: Value) -> None:
     assert x.producer is not None
     assert graph is not None
     moved = Value(result.name, TensorType(codes.dtype, result.shape, codes.quant))
-    graph.insert_before(node, Node(node.op, [codes, *node.inputs[1:]], [moved], origin=node.origin))
-    node.op = x.producer.op
-    node.set_inputs([moved])
+    move, bounds = node.op, None
+    if isinstance(move, MaxPool2D):
+        bounds, move = move.activation.bounds, move.replace(activation=Activation.NONE)
+    graph.insert_before(node, Node(move, [codes, *node.inputs[1:]], [moved], origin=node.origin))
+    if bounds is None:
+        node.op = x.producer.op
+        node.set_inputs([moved])
+        return
+    real = Value(result.name, TensorType(result.dtype, result.shape))
+    graph.insert_before(node, Node(x.producer.op, [moved], [real], origin=node.origin))
+    node.op = Clip(low=bounds[0], high=bounds[1])
+    node.set_inputs([real])
 
 
 def _move_of(node: Node, outputs: set[Value]) -> Node | None:
@@ -89,6 +100,8 @@ def _move_of(node: Node, outputs: set[Value]) -> Node | None:
         return None
     # A move that takes elements out comes first where nothing is amiss: fewer are quantized then.
     wanted = isinstance(move.op, _RESHAPES) or source in outputs
+    if isinstance(move.op, MaxPool2D) and move.op.activation is not Activation.NONE:
+        return None  # an activation is one of real values
     alone = x.use_count == 1 and x not in outputs
     return move if wanted and alone and quant is not None and quant.is_per_tensor else None
 

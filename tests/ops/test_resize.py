@@ -128,3 +128,26 @@ CASES += [
 @pytest.mark.parametrize("case", [*CASES, *GRID], ids=str)
 def test_resize(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_image_that_a_transpose_made(dtype: str, tmp_path: Path) -> None:
+    """onnxruntime moves the Transpose behind the Resize, unless it is kept from that."""
+
+    def build(b: TfliteBuilder) -> None:
+        quant = (0.05, 3) if dtype == "int8" else None
+        x = b.input("x", dtype, (1, 6, 2, 5), quant=quant, signature=(-1, 6, 2, 5))
+        perm = b.const(np.array([0, 3, 1, 2], np.int32))
+        turned = b.op("TRANSPOSE", [x, perm], [(dtype, (1, 5, 6, 2), quant)])
+        size = b.const(np.array([4, 7], np.int32))
+        options = {"align_corners": False, "half_pixel_centers": False}
+        result = (dtype, (1, 4, 7, 2), quant)
+        resized = b.op("RESIZE_BILINEAR", [turned, size], [result], options=options)
+        window = {"filter_height": 2, "filter_width": 3, "stride_h": 1, "stride_w": 1}
+        pooled = (dtype, (1, 3, 5, 2), quant)
+        options = {**window, "padding": "VALID"}
+        back = b.op("MAX_POOL_2D", [resized], [pooled], options=options)
+        perm = b.const(np.array([0, 2, 3, 1], np.int32))
+        b.output(b.op("TRANSPOSE", [back, perm], [(dtype, (1, 5, 2, 3), quant)]))
+
+    check(Case("turned", build), tmp_path)

@@ -10,8 +10,9 @@ from nnconv.formats.onnx.bounds import bounded_elements
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Op
+from nnconv.ir.op import LayoutKind, Op
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest, nearest_indices
+from nnconv.ops.shape import Transpose
 from nnconv.ops.spatial import spatial_dims
 
 _Mode = tuple[str, str]
@@ -115,6 +116,22 @@ def _extents(node: Node, op: ResizeBilinear | ResizeNearest, t: Target) -> tuple
     return "", t.node("Concat", parts, axis=0)
 
 
+def _is_turned(x: Value, op: ResizeBilinear) -> bool:
+    """Whether x is what a Transpose made that onnxruntime would move behind the Resize, to no good.
+
+    Its optimizer does so with any permutation, and its kernel then refuses images that are neither
+    NHWC nor NCHW. A Reshape to the same shape in between stops it.
+    """
+    before = x.producer
+    while before is not None and before.op.layout_kind is LayoutKind.TRANSPARENT:
+        first = before.inputs[0]
+        before = None if first is None else first.producer
+    if before is None or not isinstance(before.op, Transpose) or before.op.perm is None:
+        return False
+    spatial = {before.op.perm[dim] for dim in spatial_dims(4, op.layout)}
+    return spatial not in ({1, 2}, {2, 3})
+
+
 def export_bilinear(node: Node, t: Target) -> None:
     """ResizeBilinear: on real values, since onnxruntime truncates integers."""
     op, x, y = node.op, node.inputs[0], node.outputs[0]
@@ -126,7 +143,14 @@ def export_bilinear(node: Node, t: Target) -> None:
     elif op.half_pixel:
         coordinates = "half_pixel"
     whole = x.quant is None and x.dtype.is_integer
-    name = t.cast(t.codes(x), DType.FLOAT32) if whole else t.real(x)
+    if whole:
+        name = t.cast(t.codes(x), DType.FLOAT32)
+    elif _is_turned(x, op):
+        name = t.node("Reshape", [t.codes(x), t.const([0, 0, 0, 0])])
+        if t.is_quantized(x):
+            name = t.dequantize(name, t.inner_quant(x), t.inner_type(x))
+    else:
+        name = t.real(x)
     scales, sizes = _extents(node, op, t)
     inputs = [name, "", scales, sizes] if sizes else [name, "", scales]
     result = t.node("Resize", inputs, mode="linear", coordinate_transformation_mode=coordinates)
