@@ -120,6 +120,11 @@ class DetectionPostProcess(Op):
             TensorType(DType.FLOAT32, (1,)),
         )
 
+    def is_used(self, row: int, count: int) -> bool:
+        """Whether a row of the results holds a detection; the last result gives ``count``."""
+        place, rank = (row, 0) if self.regular else divmod(row, self.max_classes)
+        return place < count and rank < self.classes
+
     def background(self, columns: int) -> int:
         """How many of the scores' columns stand for the background: 0 or 1.
 

@@ -13,6 +13,7 @@ from nnconv.backends.reference.executor import run_graph
 import nnconv
 from nnconv.errors import InvalidModelError
 from nnconv.formats.tflite.reader import read
+from nnconv.ops.detection import DetectionPostProcess
 from support.litert import run_litert
 from support.spine import Case, check, run_onnx
 from support.tflite_builder import TfliteBuilder, flexbuffer
@@ -204,14 +205,9 @@ def compare_detections(
     model = read(content)
     op = next(iter(model.graph.nodes)).op
     expected = [np.array(a) for a in run_litert(content, inputs)]
-    classes = min(op.attributes()["max_classes"], op.attributes()["classes"])
-    width = op.attributes()["max_classes"]
+    assert isinstance(op, DetectionPostProcess)
     count = int(expected[3][0])
-    rows = np.arange(expected[1].shape[1])
-    if op.attributes()["regular"]:
-        used = rows < count
-    else:
-        used = (rows // width < count) & (rows % width < classes)
+    used = np.array([op.is_used(row, count) for row in range(expected[1].shape[1])])
     for array in expected[:3]:
         array[:, ~used] = 0
     path = folder / "model.onnx"
