@@ -116,7 +116,7 @@ def run_node(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
     ]
     op = node.op
     activation = Activation.NONE if real else getattr(op, "activation", Activation.NONE)
-    clamped = activation is not Activation.NONE and is_quantized(node.outputs[0].type)
+    clamped = activation is not Activation.NONE and node.outputs[0].type.has_codes
     try:
         with np.errstate(all="ignore"):
             results = kernel(
@@ -143,19 +143,14 @@ def takes_kind(kernel: Kernel) -> Kernel:
 
 def code_of(real: float, kind: TensorType) -> Array:
     """The code of a real number in a type, or the number itself where it isn't quantized."""
-    if is_quantized(kind):
+    if kind.has_codes:
         assert kind.quant is not None
         return quantize(np.asarray(real, np.float64), kind.quant, kind.dtype)
     return np.asarray(real).astype(kind.dtype.numpy)
 
 
-def is_quantized(kind: TensorType) -> bool:
-    """Whether a tensor's numbers are codes of real values."""
-    return kind.quant is not None and kind.dtype.is_integer
-
-
 def _real(array: Array, kind: TensorType) -> Array:
-    if is_quantized(kind):
+    if kind.has_codes:
         assert kind.quant is not None
         return np.asarray(dequantize(array, kind.quant, np.float64))
     if kind.dtype in (DType.FLOAT16, DType.BFLOAT16):
@@ -172,7 +167,7 @@ def _clamped(codes: Array, kind: TensorType, activation: Activation) -> Array:
 
 
 def _result(array: Array, kind: TensorType, *, real: bool) -> Array:
-    if real and is_quantized(kind):
+    if real and kind.has_codes:
         assert kind.quant is not None
         return np.asarray(quantize(array, kind.quant, kind.dtype))  # numpy gives scalars bare
     return np.asarray(array).astype(kind.dtype.numpy, copy=False)

@@ -82,7 +82,7 @@ def distance(actual: np.ndarray, expected: np.ndarray) -> Distance:
 
 def tolerance_of(value: Value, graph: Graph) -> Tolerance:
     """The tolerance that an output's type, and what leads to it, call for."""
-    if value.quant is not None and value.dtype.is_integer:
+    if value.type.has_codes:
         return Tolerance("steps", 1, "quantized: runtimes round halves differently")
     if not value.dtype.is_float and value.dtype not in (DType.COMPLEX64, DType.COMPLEX128):
         return Tolerance("exact", 0, f"{value.dtype}: no rounding is involved")
@@ -120,7 +120,7 @@ def _is_dynamic(node: Node) -> bool:
         x is not None
         and x.dtype.is_float
         and node.outputs[0].dtype.is_float
-        and any(v.quant is not None and v.dtype.is_integer for v in weights)
+        and any(v.type.has_codes for v in weights)
     )
 
 

@@ -38,6 +38,11 @@ class TensorType:
         """Whether every extent is a number."""
         return self.shape is not None and all(isinstance(d, int) for d in self.shape)
 
+    @property
+    def has_codes(self) -> bool:
+        """Whether the elements are integers that stand for real values."""
+        return self.quant is not None and self.dtype.is_integer
+
     def with_shape(self, shape: Shape) -> TensorType:
         """The same type with another shape."""
         return replace(self, shape=shape)

@@ -28,18 +28,13 @@ class ToFloatsPass(Pass):
         """Rewrite one graph; what nothing reads any more is left to prune."""
         walk = _Walk(graph)
         for value in graph.inputs:
-            if is_codes(value.type):
+            if value.type.has_codes:
                 walk.floats[value] = walk.dequantized(value, None)
         for node in graph.nodes:
             if node not in walk.added:
                 walk.visit(node)
         graph.outputs = [walk.as_codes(value, None) for value in graph.outputs]
         return walk.modified
-
-
-def is_codes(kind: TensorType) -> bool:
-    """Whether a tensor's numbers are codes of real values."""
-    return kind.quant is not None and kind.dtype.is_integer
 
 
 class _Walk:
@@ -67,7 +62,7 @@ class _Walk:
                 if value is not None and value in self.codes:
                     node.replace_input_with(index, self.as_codes(value, node))
             for value in node.outputs:
-                if is_codes(value.type):
+                if value.type.has_codes:
                     self.floats[value] = self.dequantized(value, node)
             return
         for index, value in enumerate(node.inputs):
@@ -76,14 +71,14 @@ class _Walk:
         if isinstance(node.op, Quantize | Dequantize) and self._drop(node):
             return
         for value in node.outputs:
-            if is_codes(value.type):
+            if value.type.has_codes:
                 self.codes[value] = value.type
                 value.type = TensorType(DType.FLOAT32, value.shape)
                 self.modified = True
 
     def _operand(self, node: Node, index: int, value: Value) -> Value:
         found = self.floats.get(value, value)
-        if found.data is None or not is_codes(found.type):
+        if found.data is None or not found.type.has_codes:
             return found
         if _formal(node, index).role is Role.WEIGHT:
             return found  # weights keep their codes beside float data
@@ -99,7 +94,7 @@ class _Walk:
         """
         x, result = node.inputs[0], node.outputs[0]
         wanted = DType.FLOAT32 if isinstance(node.op, Quantize) else result.dtype
-        if x is None or x.dtype is not wanted or is_codes(x.type):
+        if x is None or x.dtype is not wanted or x.type.has_codes:
             return False
         self.floats[result] = x
         return True

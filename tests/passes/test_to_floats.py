@@ -12,7 +12,7 @@ from nnconv.errors import UsageError
 from nnconv.ir import Model
 from nnconv.passes.base import run_passes
 from nnconv.passes.prune import PrunePass
-from nnconv.passes.to_floats import ToFloatsPass, is_codes
+from nnconv.passes.to_floats import ToFloatsPass
 from support.digits import DIGITS, heldout, quantize_images
 from support.spine import onnx_ops, onnx_session
 from support.tflite_builder import TfliteBuilder
@@ -30,8 +30,8 @@ def test_only_the_edges_and_weights_have_codes(name: str):
     graph = _in_floats(nnconv.load(DIGITS / f"{name}.tflite")).graph
     inner = [v for node in graph.nodes for v in node.outputs if v not in graph.outputs]
     assert inner
-    assert not any(is_codes(value.type) for value in inner)
-    assert all(is_codes(value.type) for value in (*graph.inputs, *graph.outputs))
+    assert not any(value.type.has_codes for value in inner)
+    assert all(value.type.has_codes for value in (*graph.inputs, *graph.outputs))
 
 
 @pytest.mark.parametrize("name", QUANTIZED)

@@ -411,7 +411,7 @@ def _constant_reals(value: Value) -> np.ndarray | None:
     source = constant_behind(value)
     if source is None or source.data is None:
         return None
-    if source.quant is not None and source.dtype.is_integer:
+    if source.quant is not None and source.type.has_codes:
         return dequantize(source.data, source.quant)
     return source.data.astype(np.float32)
 
