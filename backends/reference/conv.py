@@ -32,7 +32,9 @@ def resolve(
     dilation: tuple[int, ...],
 ) -> Padding:
     """The padding in numbers, now that the extents are known."""
-    return Padding.same_for(extents, window, stride, dilation) if padding.same else padding
+    if not padding.same:
+        return padding
+    return Padding.same_for(extents, window, stride, dilation, lower=padding.lower)
 
 
 def pad_spatial(x: Array, padding: Padding, value: float = 0.0) -> Array:

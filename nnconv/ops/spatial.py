@@ -17,11 +17,13 @@ class Padding:
         after: counts at the end.
         same: the extents aren't known yet: pad so that the result has ceil(extent / stride)
             elements, the odd one at the end. ``before`` and ``after`` are then 0.
+        lower: with ``same``: the odd one is put at the start.
     """
 
     before: tuple[int, ...]
     after: tuple[int, ...]
     same: bool = False
+    lower: bool = False
 
     @classmethod
     def none(cls, rank: int = 2) -> Padding:
@@ -35,9 +37,12 @@ class Padding:
         window: tuple[int, ...],
         stride: tuple[int, ...],
         dilation: tuple[int, ...],
+        *,
+        lower: bool = False,
     ) -> Padding:
-        """SAME padding of TFLite, NNAPI and NNRt: the result has ceil(extent / stride) elements.
+        """SAME padding: the result has ceil(extent / stride) elements.
 
+        The odd one is at the end, as TFLite, NNAPI and NNRt have it; with ``lower`` at the start.
         Where an extent isn't known and matters (stride above 1), the padding stays ``same``.
         """
         totals = []
@@ -49,8 +54,8 @@ class Padding:
             elif step == 1:
                 totals.append(reach - 1)
             else:
-                return cls((0,) * len(window), (0,) * len(window), same=True)
-        before = tuple(total // 2 for total in totals)
+                return cls((0,) * len(window), (0,) * len(window), same=True, lower=lower)
+        before = tuple((total + lower) // 2 for total in totals)
         return cls(before, tuple(t - b for t, b in zip(totals, before, strict=True)))
 
     @property
@@ -60,9 +65,18 @@ class Padding:
 
 
 def window_count(
-    extent: Dim, window: int, stride: int, dilation: int, before: int, after: int
+    extent: Dim,
+    window: int,
+    stride: int,
+    dilation: int,
+    before: int,
+    after: int,
+    *,
+    ceil: bool = False,
 ) -> Dim:
     """How many windows fit into a padded extent; None when it isn't known.
+
+    With ``ceil`` the last one may reach beyond it, if it starts before the padding at the end.
 
     Raises:
         ValueError: when not even one fits into a known extent that isn't empty.
@@ -74,7 +88,10 @@ def window_count(
     padded = extent + before + after
     if padded < reach:
         raise ValueError(f"window reaches over {reach} elements, the padded extent is {padded}")
-    return (padded - reach) // stride + 1
+    if not ceil:
+        return (padded - reach) // stride + 1
+    count = -(-(padded - reach) // stride) + 1
+    return count - 1 if (count - 1) * stride >= extent + before else count
 
 
 def spatial_dims(rank: int, layout: Layout) -> range:
@@ -108,6 +125,7 @@ def window_shape(
     dilation: tuple[int, ...],
     padding: Padding,
     channels: Dim,
+    ceil: bool = False,
 ) -> Shape:
     """Result shape of an op that slides a window over ``shape`` and gives ``channels`` channels.
 
@@ -128,7 +146,9 @@ def window_shape(
             result[dim] = -(-extent // stride[i]) if known else None  # type: ignore[operator]
         else:
             before, after = padding.before[i], padding.after[i]
-            result[dim] = window_count(extent, window[i], stride[i], dilation[i], before, after)
+            result[dim] = window_count(
+                extent, window[i], stride[i], dilation[i], before, after, ceil=ceil
+            )
     return tuple(result)
 
 

@@ -19,7 +19,7 @@ from nnconv.ops.spatial import Padding
 def pads(padding: Padding) -> dict[str, Any]:
     """ONNX attributes of a padding."""
     if padding.same:
-        return {"auto_pad": "SAME_UPPER"}
+        return {"auto_pad": "SAME_LOWER" if padding.lower else "SAME_UPPER"}
     return {"pads": (*padding.before, *padding.after)}
 
 
