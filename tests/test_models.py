@@ -58,7 +58,7 @@ def test_a_model_gives_what_litert_gives(
     check(record, shared_dir, tmp_path, seeds=SEEDS)
 
 
-@pytest.mark.parametrize("opset", [13, 24])
+@pytest.mark.parametrize("opset", [13, 27])
 @_models(RUNNABLE)
 def test_the_least_and_the_newest_opset_give_the_same(
     record: dict[str, Any], opset: int, shared_dir: Path, tmp_path: Path

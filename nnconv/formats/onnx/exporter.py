@@ -78,18 +78,21 @@ class Target(GraphParts):
 
     Attributes:
         resign: whether int8 activations are kept as uint8 inside.
+        plain: whether an op that ONNX has is written as that one node, as the source had it, even
+            where another spelling is quicker.
     """
 
-    def __init__(self, *, opset: int, resign: bool, names: Names) -> None:
+    def __init__(self, *, opset: int, resign: bool, names: Names, plain: bool = False) -> None:
         super().__init__(opset=opset, names=names)
         self.resign = resign
+        self.plain = plain
         self._codes: dict[Value, str] = {}
         self._real: dict[Value, str] = {}
         self._stored: dict[Value, str] = {}
 
     def inner(self) -> Target:
         """An empty graph for a body inside this one, made for the same IR node."""
-        body = Target(opset=self.opset, resign=self.resign, names=self.names)
+        body = Target(opset=self.opset, resign=self.resign, names=self.names, plain=self.plain)
         body.current = self.current
         return body
 

@@ -20,7 +20,7 @@ The first with int16 and int4 quantization, taken by every runtime that is still
 ones change nothing in speed.
 """
 
-LEAST_OPSET, NEWEST_OPSET = 13, 24
+LEAST_OPSET, NEWEST_OPSET = 13, 27
 
 
 @dataclass
@@ -61,7 +61,8 @@ def to_wire(
             op="graph", where=graph.name or "graph", why=why, reason=Reason.IMPOSSIBLE
         )
         raise UnsupportedError([item], path=model.source)
-    target = Target(opset=opset, resign=resign, names=Names())
+    plain = model.format == "onnx"  # its nodes are what its author chose
+    target = Target(opset=opset, resign=resign, names=Names(), plain=plain)
     inputs = _declare_inputs(signature, target, report)
     output_names = _reserve_outputs(signature, target, report)
     refused = target.run(graph)
