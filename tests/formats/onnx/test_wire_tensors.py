@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 from onnx import TensorProto, numpy_helper
 
 from nnconv.errors import GraphError
+from nnconv.formats import stored
 from nnconv.formats.onnx import payload, protobuf
 from nnconv.formats.onnx.wire import DataType, Graph, Model, Node, Tensor
 
@@ -126,9 +127,9 @@ LAYOUTS = [name for name, _ in _layouts(np.zeros((2, 2, 2), np.int16))]
 
 @pytest.mark.parametrize("dtype", KNOWN, ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("block_bytes", [1, 24, 64, payload.BLOCK_BYTES])
+@pytest.mark.parametrize("block_bytes", [1, 24, 64, stored.BLOCK_BYTES])
 def test_layout_in_memory_does_not_matter(monkeypatch, dtype, layout, block_bytes):
-    monkeypatch.setattr(payload, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(stored, "BLOCK_BYTES", block_bytes)
     array = random_array(dtype, (5, 7, 3), seed=1)
     view = dict(_layouts(array))[layout]
     np.testing.assert_array_equal(view, array)
@@ -155,7 +156,7 @@ def test_packing_carries_across_blocks(array, data):
     expected = b"".join(payload.tensor_chunks(whole))
     limit = data.draw(st.integers(1, 40))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(payload, "BLOCK_BYTES", limit)
+        patch.setattr(stored, "BLOCK_BYTES", limit)
         cut = b"".join(
             bytes(chunk)
             for chunk in payload.tensor_chunks(Tensor("w", DataType.INT4, view.shape, view))
@@ -164,7 +165,7 @@ def test_packing_carries_across_blocks(array, data):
 
 
 def test_memory_in_order_is_handed_out_without_a_copy():
-    array = np.zeros(3 * payload.BLOCK_BYTES // 4 + 5, np.float32)
+    array = np.zeros(3 * stored.BLOCK_BYTES // 4 + 5, np.float32)
     chunks = list(payload.tensor_chunks(Tensor("w", DataType.FLOAT, array.shape, array)))
     assert len(chunks) == 4
     assert all(np.shares_memory(np.frombuffer(chunk, np.uint8), array) for chunk in chunks)
@@ -176,7 +177,7 @@ def test_no_piece_is_larger_than_a_block():
     for data in (array, np.zeros(shape, np.float32)):
         tensor = Tensor("w", DataType.FLOAT, shape, data)
         sizes = [chunk.nbytes for chunk in payload.tensor_chunks(tensor)]
-        assert max(sizes) <= payload.BLOCK_BYTES
+        assert max(sizes) <= stored.BLOCK_BYTES
         assert sum(sizes) == payload.tensor_nbytes(tensor) == 24 << 20
 
 
