@@ -95,3 +95,11 @@ def _rename_all(temporaries: list[Path], targets: tuple[Path, ...]) -> None:
     for _, kept in done:
         if kept is not None:
             kept.unlink()
+
+
+def behind_links(path: Path) -> Path:
+    """The file that a link leads to; ``path`` itself where it is none, or leads in a circle."""
+    try:
+        return path.resolve(strict=False) if path.is_symlink() else path
+    except (OSError, RuntimeError):
+        return path

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nnconv.errors import GraphError, InvalidModelError
-from nnconv.formats.atomic import replacing
+from nnconv.formats.atomic import behind_links, replacing
 from nnconv.formats.onnx import external
 from nnconv.formats.onnx.payload import tensor_chunks, tensor_nbytes
 from nnconv.formats.onnx.wire import (
@@ -233,7 +233,7 @@ class Encoder:
         self._texts = _Texts()
         # Most nodes repeat the attributes, and most values the types, of others.
         self._attributes: dict[tuple[str, AttributeType, tuple[Any, ...]], bytes] = {}
-        self._types: dict[tuple[DataType, tuple[int | str | None, ...] | None], bytes] = {}
+        self._types: dict[tuple[DataType | None, tuple[int | str | None, ...] | None], bytes] = {}
 
     def model(self, model: Model) -> int:
         """Append ``model`` (a ModelProto) and return its size in bytes.
@@ -378,6 +378,8 @@ class Encoder:
         return delimited(tag, b"".join((b"\x0a", self._texts[value.name], value_type)))
 
     def _value_type(self, value: ValueInfo) -> bytes:
+        if value.dtype is None:
+            raise GraphError(f"ONNX value {value.name!r}: it has no element type to be written.")
         tensor_type = b"\x08" + varint(value.dtype)
         if value.dims is not None:
             dims = [self._dim(value, dim) for dim in value.dims]
@@ -413,14 +415,6 @@ def encode(model: Model, elsewhere: Mapping[int, Location] | None = None) -> tup
     return encoder.parts, size
 
 
-def _behind_links(path: Path) -> Path:
-    """The file that a link leads to; ``path`` itself where it is none, or leads in a circle."""
-    try:
-        return path.resolve(strict=False) if path.is_symlink() else path
-    except (OSError, RuntimeError):
-        return path
-
-
 def write(
     model: Model,
     path: str | os.PathLike[str],
@@ -445,7 +439,7 @@ def write(
         InvalidModelError: a name isn't UTF-8, or the model is too large even without weights.
         UsageError: a file can't be written.
     """
-    target = _behind_links(Path(path))
+    target = behind_links(Path(path))
     parts, size = encode(model)
     if size <= max_bytes:
         with replacing(target) as (file,):
