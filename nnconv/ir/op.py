@@ -126,11 +126,14 @@ class Permuted:
             An input of lower rank than its transpose is first given leading extents of 1.
         results: for each result, the transpose that it comes out with, or None when it is
             unchanged.
+        order: which input each operand of the new op is; None: they stay in order. ``operands``
+            goes by the inputs as they were.
     """
 
     op: Op
     operands: tuple[Perm | None, ...]
     results: tuple[Perm | None, ...]
+    order: tuple[int, ...] | None = None
 
 
 class Op:
@@ -170,6 +173,23 @@ class Op:
             return None
         operands = tuple(perm if t is not None else None for t in types)
         return Permuted(self, operands, (perm,) * len(self.infer(types)))
+
+    def permute_back(self, perm: Perm, types: Types) -> Permuted | None:
+        """The op whose results all come out transposed by ``perm``, or None if there is none.
+
+        ``types`` are the operand types before any transpose.
+        """
+        permuted = self.permute(perm, types)
+        if permuted is None or any(result != perm for result in permuted.results):
+            return None
+        return permuted
+
+    def absorb(self, index: int, perm: Perm, types: Types) -> Op | None:
+        """The op of the same results that takes operand ``index`` transposed by ``perm``.
+
+        None if there is none. ``types`` are the operand types before any transpose.
+        """
+        return None
 
     def specialize(
         self, known: Sequence[tuple[int, ...] | None], types: Types

@@ -7,6 +7,8 @@ from nnconv.ir.op import (
     Activation,
     Op,
     Operand,
+    Perm,
+    Permuted,
     Role,
     Types,
     op_class,
@@ -74,6 +76,26 @@ class MatMul(Op):
             raise ValueError(f"inner extents are {inner_a} and {inner_b}, must be equal")
         lead = broadcast_shapes((a.shape[:-2], b.shape[:-2]))
         return (TensorType(a.dtype, None if lead is None else (*lead, rows, columns)),)
+
+    def permute_back(self, perm: Perm, types: Types) -> Permuted | None:
+        """The transpose of a product is the product of the transposes, in the other order."""
+        a, b = operand_type(types, 0), operand_type(types, 1)
+        if not _turns_matrices(perm) or max(a.rank or 0, b.rank or 0) != len(perm):
+            return None
+        op = self.replace(transpose_a=not self.transpose_b, transpose_b=not self.transpose_a)
+        return Permuted(op, (None, None), (perm,), order=(1, 0))
+
+    def absorb(self, index: int, perm: Perm, types: Types) -> Op | None:
+        if not _turns_matrices(perm) or operand_type(types, index).rank != len(perm):
+            return None
+        if index:
+            return self.replace(transpose_b=not self.transpose_b)
+        return self.replace(transpose_a=not self.transpose_a)
+
+
+def _turns_matrices(perm: Perm) -> bool:
+    rank = len(perm)
+    return rank > 1 and perm == (*range(rank - 2), rank - 1, rank - 2)
 
 
 def _matrix(shape: tuple[Dim, ...], *, transposed: bool) -> tuple[Dim, Dim]:

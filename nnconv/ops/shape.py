@@ -96,6 +96,18 @@ class Reshape(Move):
         rest = (None,) * (len(types) - 1)
         return Permuted(op, (perm, *rest), (None if is_sorted(follows) else follows,))
 
+    def permute_back(self, perm: Perm, types: Types) -> Permuted | None:
+        x, result = operand_type(types, 0).shape, self.infer(types)[0].shape
+        if self.shape is None or x is None or result is None or len(result) != len(perm):
+            return None
+        before = perm_between(result, perm, x)
+        shape = tuple(result[p] for p in perm)
+        if before is None or sum(not isinstance(dim, int) for dim in shape) > 1:
+            return None
+        op = self.replace(shape=tuple(dim if isinstance(dim, int) else -1 for dim in shape))
+        rest = (None,) * (len(types) - 1)
+        return Permuted(op, (None if is_sorted(before) else before, *rest), (perm,))
+
 
 def _resolve_reshape(source: Shape, target: tuple[int, ...]) -> Shape:
     if min(target, default=0) < -1:
@@ -156,6 +168,16 @@ class Squeeze(Move):
         op = self.replace(axes=tuple(sorted(perm.index(axis) for axis in self.axes)))
         return Permuted(op, (perm,), (None if is_sorted(follows) else follows,))
 
+    def permute_back(self, perm: Perm, types: Types) -> Permuted | None:
+        rank = operand_type(types, 0).rank
+        if rank is None or rank - len(self.axes) != len(perm):
+            return None
+        for before in usual_perms(rank):
+            permuted = self.permute(before, types)
+            if permuted is not None and permuted.results == (perm,):
+                return permuted
+        return None
+
 
 @op_class
 class Unsqueeze(Move):
@@ -189,6 +211,15 @@ class Unsqueeze(Move):
                 return Permuted(op, (perm,), (None if is_sorted(follows) else follows,))
         return None
 
+    def permute_back(self, perm: Perm, types: Types) -> Permuted | None:
+        rank = operand_type(types, 0).rank
+        if rank is None or rank + len(self.axes) != len(perm):
+            return None
+        old = [i for i in range(len(perm)) if i not in self.axes]
+        before = tuple(old.index(p) for p in perm if p in old)
+        op = self.replace(axes=tuple(sorted(perm.index(axis) for axis in self.axes)))
+        return Permuted(op, (None if is_sorted(before) else before,), (perm,))
+
 
 @op_class
 class Transpose(Move):
@@ -219,6 +250,18 @@ class Transpose(Move):
             return None
         remapped = tuple(perm.index(p) for p in self.perm)
         return Permuted(self.replace(perm=remapped), (perm,), (None,))
+
+    def permute_back(self, perm: Perm, types: Types) -> Permuted | None:
+        if self.perm is None or len(self.perm) != len(perm):
+            return None
+        before = tuple(self.perm[p] for p in perm)
+        op = self.replace(perm=tuple(range(len(perm))))
+        return Permuted(op, (None if is_sorted(before) else before,), (perm,))
+
+    def between(self, before: Perm, after: Perm) -> Transpose:
+        """The op for an operand that came transposed by one, whose result goes out by the other."""
+        assert self.perm is not None
+        return self.replace(perm=tuple(before.index(self.perm[p]) for p in after))
 
 
 @op_class

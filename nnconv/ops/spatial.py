@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from nnconv.ir.op import Layout, Perm
 from nnconv.ir.types import Dim, Shape
@@ -160,15 +161,107 @@ def is_sorted(perm: Perm) -> bool:
 def perm_between(source: tuple[Dim, ...], perm: Perm, target: tuple[Dim, ...]) -> Perm | None:
     """The transpose of a reshape's result that needs no more than a reshape of the moved operand.
 
-    There is one only if all that the reshape does is to put in or take out extents of 1.
+    There is one if every dimension, or run of dimensions, that the reshape splits or merges stays
+    together and in order in ``perm``. Extents of 1 are put where a layout has them.
     """
-    kept = [i for i, dim in enumerate(source) if dim != 1]
-    places = [i for i, dim in enumerate(target) if dim != 1]
-    if [source[i] for i in kept] != [target[i] for i in places] or None in target:
+    kept = [p for p in perm if source[p] != 1]
+    order: list[int] = []
+    groups = _regrouped(source, target)
+    if groups is None:
         return None
-    order = [places[kept.index(p)] for p in perm if p in kept]
-    usual = usual_perms(len(target))
-    return next((c for c in usual if [p for p in c if p in places] == order), None)
+    by_first = {before[0]: (before, after) for before, after in groups}
+    at = 0
+    while at < len(kept):
+        before, after = by_first.get(kept[at], ((), ()))
+        if not before or tuple(kept[at : at + len(before)]) != before:
+            return None
+        order += after
+        at += len(before)
+    return _placed(order, len(target))
+
+
+def regroups(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> bool:
+    """Whether a reshape does more than put in and take out extents of 1."""
+    return [d for d in source if d != 1] != [d for d in target if d != 1]
+
+
+_Group: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""A run of dimensions before a reshape, and the one that holds the same elements behind it."""
+
+
+def _regrouped(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> list[_Group] | None:
+    """The least runs that hold the same elements before and behind a reshape, in order.
+
+    Without extents of 1. None where extents are unknown in more than one place, or don't match up.
+    """
+    befores = [i for i, d in enumerate(source) if d != 1]
+    afters = [i for i, d in enumerate(target) if d != 1]
+    groups = _matching(source, target, befores, afters)
+    if not any(_left(groups, befores, afters)):
+        return groups
+    if 0 in source or 0 in target:
+        return None
+    # What is equal at both ends leaves equal counts in between: an open extent is the rest.
+    behind = _matching(source, target, befores[::-1], afters[::-1])
+    tail = [(before[::-1], after[::-1]) for before, after in reversed(behind)]
+    middle = _left(groups + tail, befores, afters)
+    if min(map(len, middle)) != 1 or all(isinstance(target[i], int) for i in middle[1]):
+        return None
+    joined = [*groups, (tuple(middle[0]), tuple(middle[1])), *tail]
+    return joined if sum(len(a) for _, a in joined) == len(afters) else None
+
+
+def _left(
+    groups: list[_Group], befores: list[int], afters: list[int]
+) -> tuple[list[int], list[int]]:
+    done = {i for before, _ in groups for i in before}, {i for _, after in groups for i in after}
+    return [i for i in befores if i not in done[0]], [i for i in afters if i not in done[1]]
+
+
+def _matching(
+    source: tuple[Dim, ...], target: tuple[Dim, ...], befores: list[int], afters: list[int]
+) -> list[_Group]:
+    """Groups from the start on, up to where extents aren't known to match."""
+    groups: list[_Group] = []
+    i = j = 0
+    while i < len(befores) and j < len(afters):
+        start, a, b = (i, j), source[befores[i]], target[afters[j]]
+        i, j = i + 1, j + 1
+        while a != b and isinstance(a, int) and isinstance(b, int):
+            if a < b and i < len(befores):
+                more, i = source[befores[i]], i + 1
+                a = a * more if isinstance(more, int) else None
+            elif b < a and j < len(afters):
+                more, j = target[afters[j]], j + 1
+                b = b * more if isinstance(more, int) else None
+            else:
+                return groups
+        if a != b or a is None:
+            return groups
+        groups.append((tuple(befores[start[0] : i]), tuple(afters[start[1] : j])))
+    return groups
+
+
+def _placed(order: list[int], rank: int) -> Perm:
+    """The transpose with ``order`` among its dimensions; the others have extent 1.
+
+    Those go where a layout has them, if one has that order, else in front or behind the dimension
+    that they follow.
+    """
+    usual = usual_perms(rank)
+    known = set(order)
+    found = next((c for c in usual if [p for p in c if p in known] == order), None)
+    if found is not None:
+        return found
+    front = [d for d in range(rank) if d < min(order, default=rank)]
+    result = [*front]
+    for dim in order:
+        result.append(dim)
+        following = dim + 1
+        while following < rank and following not in known:
+            result.append(following)
+            following += 1
+    return tuple(result)
 
 
 def usual_perms(rank: int) -> list[Perm]:
