@@ -10,7 +10,7 @@ from nnconv.backends.reference.elementwise import activate
 from nnconv.backends.reference.executor import Array, Kernel
 
 from nnconv.ir.op import Layout, Op
-from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D
+from nnconv.ops import conv as c
 from nnconv.ops.spatial import Padding
 
 
@@ -61,9 +61,12 @@ def window_views(
 
 
 def convolve(
-    op: Conv2D | Conv3D, x: Array, weights: Array, bias: Array | None = None
+    op: c.Conv1D | c.Conv2D | c.Conv3D | c.ConvInteger,
+    x: Array,
+    weights: Array,
+    bias: Array | None = None,
 ) -> list[Array]:
-    """Conv2D, Conv3D."""
+    """Conv1D, Conv2D, Conv3D."""
     data = channels_last(x, op.layout)
     window = weights.shape[1:-1]
     padding = resolve(op.padding, data.shape[1:-1], window, op.stride, op.dilation)
@@ -84,12 +87,33 @@ def convolve(
     return [activate(in_layout(result, op.layout), op.activation)]
 
 
-def convolve_transposed(
-    op: ConvTranspose2D | ConvTranspose3D, x: Array, weights: Array, bias: Array | None = None
+def convolve_integers(
+    op: c.ConvInteger,
+    x: Array,
+    weights: Array,
+    x_zero_point: Array | None = None,
+    weights_zero_point: Array | None = None,
 ) -> list[Array]:
-    """ConvTranspose2D, ConvTranspose3D: each element adds its multiple of the filter."""
+    """ConvInteger."""
+    data, filters = x.astype(np.int32), weights.astype(np.int32)
+    if x_zero_point is not None:
+        data = data - x_zero_point.astype(np.int32).reshape(())
+    if weights_zero_point is not None:
+        points = weights_zero_point.astype(np.int32)
+        filters = filters - points.reshape([-1] + [1] * (weights.ndim - 1))
+    return convolve(op, data, filters)
+
+
+def convolve_transposed(
+    op: c.ConvTranspose1D | c.ConvTranspose2D | c.ConvTranspose3D,
+    x: Array,
+    weights: Array,
+    bias: Array | None = None,
+) -> list[Array]:
+    """ConvTranspose1D to ConvTranspose3D: each element adds its multiple of the filter."""
     data = channels_last(x, op.layout)
     window = weights.shape[1:-1]
+    op = op.sized(data.shape[1:-1], window)
     rank = len(window)
     extents = [
         (data.shape[1 + i] - 1) * op.stride[i]
@@ -127,8 +151,11 @@ def convolve_transposed(
 
 
 KERNELS: dict[type[Op], Kernel] = {
-    Conv2D: convolve,
-    Conv3D: convolve,
-    ConvTranspose2D: convolve_transposed,
-    ConvTranspose3D: convolve_transposed,
+    c.Conv1D: convolve,
+    c.Conv2D: convolve,
+    c.Conv3D: convolve,
+    c.ConvInteger: convolve_integers,
+    c.ConvTranspose1D: convolve_transposed,
+    c.ConvTranspose2D: convolve_transposed,
+    c.ConvTranspose3D: convolve_transposed,
 }

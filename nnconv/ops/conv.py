@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
 from nnconv.ir.dtype import FLOATS, DType
 from nnconv.ir.op import (
@@ -13,6 +14,7 @@ from nnconv.ir.op import (
     Operand,
     Perm,
     Permuted,
+    QuantRule,
     Role,
     Types,
     op_class,
@@ -31,6 +33,7 @@ from nnconv.ops.spatial import (
 QUANTIZED = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.UINT16})
 _DATA = FLOATS | QUANTIZED
 _WEIGHTS = _DATA | {DType.INT4, DType.UINT4, DType.INT2}
+_BYTES = frozenset({DType.INT8, DType.UINT8})
 _BIAS = FLOATS | {DType.INT32, DType.INT64}
 _OPERANDS = (
     Operand("x", _DATA),
@@ -54,7 +57,7 @@ class _Convolution(Op):
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
         target = other(self.layout)
-        if perm != to_layout(target, self.spatial_rank + 2):
+        if perm != to_layout(target, len(self.stride) + 2):
             return None
         rest = (None,) * (len(types) - 1)
         return Permuted(self.replace(layout=target), (perm, *rest), (perm,))
@@ -88,9 +91,10 @@ def check_bias(types: Types, filters: Dim) -> None:
 class _DirectConvolution(_Convolution):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
-        weights = _weight_dims(types, self.spatial_rank)
+        rank = len(self.stride) + 2
+        weights = _weight_dims(types, len(self.stride))
         window = tuple(d if isinstance(d, int) else 1 for d in weights[1:-1])
-        if x.shape is not None and len(x.shape) == self.spatial_rank + 2:
+        if x.shape is not None and len(x.shape) == rank:
             channels, depth = x.shape[channel_dim(len(x.shape), self.layout)], weights[-1]
             if isinstance(depth, int):
                 _check_channels(channels, depth * self.groups, "input channels are")
@@ -107,6 +111,15 @@ class _DirectConvolution(_Convolution):
             channels=weights[0],
         )
         return (TensorType(x.dtype, shape),)
+
+
+class Conv1D(_DirectConvolution):
+    """1-D convolution; see Conv2D. x [N,W,C] or [N,C,W]; weights [O,KW,C/groups]; bias [O].
+
+    Spelled: ONNX Conv. TFLite has it as CONV_2D of height 1.
+    """
+
+    spatial_rank = 1
 
 
 class Conv2D(_DirectConvolution):
@@ -131,18 +144,62 @@ class Conv3D(_DirectConvolution):
     spatial_rank = 3
 
 
+class ConvInteger(_DirectConvolution):
+    """Convolution of integers less their zero points: int32, which wraps.
+
+    Operands: x and weights as in Conv1D to Conv3D, by the number of strides; x_zero_point (one
+    element) and weights_zero_point (one element, or one for each filter), both optional. Padding
+    counts as zero points. It works on the stored numbers. Spelled: ONNX ConvInteger.
+    """
+
+    operands = (
+        Operand("x", _BYTES),
+        Operand("weights", _BYTES, Role.WEIGHT),
+        Operand("x_zero_point", _BYTES, optional=True),
+        Operand("weights_zero_point", _BYTES, optional=True),
+    )
+    quant_rule = QuantRule.EXACT
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        return (TensorType(DType.INT32, super().infer(types[:2])[0].shape),)
+
+
 @op_class
 class _TransposedConvolution(_Convolution):
-    """Adds what the forward formula can't tell: how far the result reaches."""
+    """Adds what the forward formula can't tell: how far the result reaches.
+
+    Attributes:
+        output_padding: what is added at its end.
+        size: its spatial extents, where those of x aren't known: ``padding`` and ``output_padding``
+            are then worked out from both (``sized``).
+    """
 
     output_padding: tuple[int, ...]
+    size: tuple[int, ...] | None = None
+
+    def sized(self, extents: Sequence[int], window: Sequence[int]) -> Self:
+        """The op for an x of known spatial ``extents``: ``size`` as ``padding`` and what is added.
+
+        The greater half of what is too much is cut off the end; with ``padding.lower`` the start.
+        """
+        if self.size is None:
+            return self
+        places = zip(extents, window, self.stride, self.dilation, self.output_padding, strict=True)
+        full = [(n - 1) * step + (k - 1) * d + 1 + more for n, k, step, d, more in places]
+        over = [length - wanted for length, wanted in zip(full, self.size, strict=True)]
+        cut = [max(o, 0) for o in over]
+        before = tuple((c + self.padding.lower) // 2 for c in cut)
+        after = tuple(c - b for c, b in zip(cut, before, strict=True))
+        more_after = zip(self.output_padding, over, strict=True)
+        added = tuple(more + max(-o, 0) for more, o in more_after)
+        return self.replace(size=None, padding=Padding(before, after), output_padding=added)
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
-        weights = _weight_dims(types, self.spatial_rank)
+        weights = _weight_dims(types, len(self.stride))
         if x.shape is None:
             return (TensorType(x.dtype, None),)
-        rank = self.spatial_rank + 2
+        rank = len(self.stride) + 2
         if len(x.shape) != rank:
             raise ValueError(f"input has rank {len(x.shape)}, must have {rank}")
         channels = x.shape[channel_dim(rank, self.layout)]
@@ -155,13 +212,24 @@ class _TransposedConvolution(_Convolution):
         check_bias(types, result[channel_dim(rank, self.layout)])
         for i, dim in enumerate(spatial_dims(rank, self.layout)):
             extent, window = x.shape[dim], weights[1 + i]
-            if isinstance(extent, int) and isinstance(window, int):
+            if self.size is not None:
+                result[dim] = self.size[i]
+            elif isinstance(extent, int) and isinstance(window, int):
                 reach = (window - 1) * self.dilation[i] + 1 + self.output_padding[i]
                 full = (extent - 1) * self.stride[i] + reach
                 result[dim] = full - self.padding.before[i] - self.padding.after[i]
             else:
                 result[dim] = None
         return (TensorType(x.dtype, tuple(result)),)
+
+
+class ConvTranspose1D(_TransposedConvolution):
+    """1-D transposed convolution; see ConvTranspose2D. weights [O/groups,KW,C].
+
+    Spelled: ONNX ConvTranspose. TFLite has it as TRANSPOSE_CONV of height 1.
+    """
+
+    spatial_rank = 1
 
 
 class ConvTranspose2D(_TransposedConvolution):

@@ -84,7 +84,7 @@ def _taken_over(op: Readers, pad: Pad, x: Value) -> Op | None:
     if isinstance(op, Conv2D | Conv3D):
         if pad.value != 0:
             return None
-    elif not op.padding.is_zero or not _fits(op.window, before, after):
+    elif not op.is_plain or not op.padding.is_zero or not _fits(op.window, before, after):
         return None
     elif isinstance(op, AveragePool2D):
         if pad.value != 0:

@@ -13,13 +13,14 @@ from nnconv.formats.onnx.exporter import CODE_TYPES, Target
 from nnconv.formats.onnx.types import LEAST_OPSET
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Perm, QuantRule
+from nnconv.ir.op import Op, Perm, QuantRule
 from nnconv.ir.quant import Quant, dequantize
-from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D
+from nnconv.ops import conv as c
 from nnconv.ops.elementwise import Clip
 from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.quantize import Dequantize
 from nnconv.ops.rewrite import constant_behind
+from nnconv.ops.shape import Transpose
 from nnconv.ops.spatial import is_sorted
 
 _EIGHT_BITS = frozenset({DType.INT8, DType.UINT8})
@@ -31,11 +32,48 @@ LOWEST = -3e38
 LARGE = 1 << 18
 """From so many weights on, reading them takes most of the time of a product with few rows."""
 
-_WEIGHTED = (Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D, FullyConnected)
+_CONVS = (c.Conv1D, c.Conv2D, c.Conv3D, c.ConvInteger)
+_TRANSPOSED = (c.ConvTranspose1D, c.ConvTranspose2D, c.ConvTranspose3D)
+_WEIGHTED = (*_CONVS, *_TRANSPOSED, FullyConnected)
 
 
 BLOCKS_OPSET = 21
 """The first opset whose DequantizeLinear has blocks."""
+
+
+def weight_order(op: Op) -> Perm:
+    """The transpose from the IR's order of a convolution's weights to ONNX's.
+
+    [O, I, spatial...]; of a transposed convolution [I, O, spatial...].
+    """
+    rank = len(op.stride) if isinstance(op, (*_CONVS, *_TRANSPOSED)) else 0
+    spatial = range(1, rank + 1)
+    return (rank + 1, 0, *spatial) if isinstance(op, _TRANSPOSED) else (0, rank + 1, *spatial)
+
+
+def turned_back(value: Value, perm: Perm) -> Value | None:
+    """What a Transpose made ``value`` of, if ``perm`` undoes it."""
+    node = value.producer
+    if node is None or not isinstance(node.op, Transpose) or node.op.perm is None:
+        return None
+    inner = node.op.perm
+    if len(inner) != len(perm):
+        return None
+    return node.inputs[0] if is_sorted(tuple(inner[p] for p in perm)) else None
+
+
+def is_turned_back(node: Node) -> bool:
+    """Whether only convolutions read what a Transpose makes, and undo it."""
+    y = node.outputs[0]
+    if node.graph is None or not y.use_count:
+        return False
+    undone = all(
+        isinstance(use.node.op, (*_CONVS, *_TRANSPOSED))
+        and use.index == 1
+        and turned_back(y, weight_order(use.node.op)) is not None
+        for use in y.uses
+    )
+    return undone and y not in node.graph.outputs
 
 
 def is_integer(t: Target, x: Value, weights: Value, bias: Value | None = None) -> bool:
@@ -77,10 +115,13 @@ def weights(t: Target, value: Value, perm: Perm, *, x: Value, integer: bool) -> 
     """
     source = constant_behind(value)
     if source is None or source.data is None:
-        name = t.real(value)
+        before = turned_back(value, perm)
+        name = t.real(value if before is None else before)
         if t.real_type(value) is not t.real_type(x):
             name = t.cast(name, t.real_type(x))
-        return name if is_sorted(perm) else t.node("Transpose", [name], perm=perm)
+        if before is not None or is_sorted(perm):
+            return name
+        return t.node("Transpose", [name], perm=perm)
     data, dtype, quant = source.data.transpose(perm), source.dtype, source.quant
     if quant is None or dtype not in CODE_TYPES:
         name = t.const(data, dtype, name=source.name)

@@ -8,12 +8,26 @@ from typing import Any
 import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.floats import narrowed, widened
 from nnconv.formats.onnx.shuffle import export_by_phases
-from nnconv.formats.onnx.weights import bias, is_integer, is_integer_result, plain_real, weights
+from nnconv.formats.onnx.weights import (
+    bias,
+    is_integer,
+    is_integer_result,
+    plain_real,
+    turned_back,
+    weight_order,
+    weights,
+)
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Layout, Op
-from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D
+from nnconv.ir.op import Layout, Op, Perm
+from nnconv.ir.types import element_count
+from nnconv.ops import conv as c
 from nnconv.ops.spatial import Padding
+
+_Convs = c.Conv1D | c.Conv2D | c.Conv3D
+_Transposed = c.ConvTranspose1D | c.ConvTranspose2D | c.ConvTranspose3D
 
 
 def pads(padding: Padding) -> dict[str, Any]:
@@ -24,46 +38,44 @@ def pads(padding: Padding) -> dict[str, Any]:
 
 
 def export_conv(node: Node, t: Target) -> None:
-    """Conv2D, Conv3D.
+    """Conv1D, Conv2D, Conv3D.
 
     A depthwise convolution of several filters a channel has its channels repeated first:
     onnxruntime is fast only where each group is one filter.
     """
     op, (x, filters, bias_value), y = node.op, node.inputs, node.outputs[0]
-    assert isinstance(op, Conv2D | Conv3D)
+    assert isinstance(op, _Convs)
     assert x is not None
     assert filters is not None
     assert op.layout is Layout.NCHW, "convolutions must be in NCHW here"
-    rank = op.spatial_rank
     integer = is_integer(t, x, filters, bias_value) and is_integer_result(t, x, y)
     groups = op.groups
-    multiplier = _multiplier(op, filters)
+    multiplier = 1 if t.plain else _multiplier(op, filters)
     if multiplier > 1:
         repeated = np.repeat(np.arange(groups), multiplier)
         data = _repeated(t, x, repeated, integer=integer)
         groups *= multiplier
     else:
         data = _data(t, x, integer=integer)
-    perm = (0, rank + 1, *range(1, rank + 1))
-    inputs = [data, weights(t, filters, perm, x=x, integer=integer)]
+    inputs = [data, weights(t, filters, weight_order(op), x=x, integer=integer)]
     if bias_value is not None:
         inputs.append(bias(t, bias_value, x=x, weights=filters, integer=integer))
     result = t.node(
         "Conv",
-        inputs,
+        [narrowed(t, x, name=name) for name in inputs],
         strides=op.stride,
         dilations=op.dilation,
         group=groups,
         **pads(op.padding),
     )
-    t.set_real(y, result, op.activation)
+    t.set_real(y, widened(t, result, y), op.activation)
 
 
 def _data(t: Target, x: Value, *, integer: bool) -> str:
     return t.real(x) if integer or not t.is_quantized(x) else plain_real(t, x)
 
 
-def _multiplier(op: Conv2D | Conv3D, filters: Value) -> int:
+def _multiplier(op: _Convs, filters: Value) -> int:
     """How many filters a channel has in a depthwise convolution; 1 for all others."""
     shape = filters.shape
     if op.groups == 1 or shape is None or shape[-1] != 1 or not isinstance(shape[0], int):
@@ -81,12 +93,12 @@ def _repeated(t: Target, x: Value, channels: np.ndarray, *, integer: bool) -> st
 
 
 def export_conv_transpose(node: Node, t: Target) -> None:
-    """ConvTranspose2D, ConvTranspose3D: W is [C, O/groups, spatial...].
+    """ConvTranspose1D to ConvTranspose3D: W is [C, O/groups, spatial...].
 
     ONNX's op has no integer kernel; on codes it becomes a convolution of all phases, where it can.
     """
     op, (x, filters, bias_value), y = node.op, node.inputs, node.outputs[0]
-    assert isinstance(op, ConvTranspose2D | ConvTranspose3D)
+    assert isinstance(op, _Transposed)
     assert x is not None
     assert filters is not None
     assert op.layout is Layout.NCHW, "convolutions must be in NCHW here"
@@ -97,9 +109,11 @@ def export_conv_transpose(node: Node, t: Target) -> None:
     ):
         return
     rank = op.spatial_rank
-    perm = (rank + 1, 0, *range(1, rank + 1))
+    perm = weight_order(op)
     inputs = [_data(t, x, integer=False), weights(t, filters, perm, x=x, integer=False)]
+    inputs = [narrowed(t, x, name=name) for name in inputs]
     offset = bias(t, bias_value, x=x, weights=filters, integer=False)
+    offset = narrowed(t, x, name=offset) if offset else ""
     # ONNX wants the extra extent below the stride; any more is zeros that only the bias reaches
     inner = [min(extra, step - 1) for extra, step in zip(op.output_padding, op.stride, strict=True)]
     outer = [extra - kept for extra, kept in zip(op.output_padding, inner, strict=True)]
@@ -112,23 +126,88 @@ def export_conv_transpose(node: Node, t: Target) -> None:
         dilations=op.dilation,
         group=op.groups,
         output_padding=inner if any(inner) else None,
-        **pads(op.padding),
+        **_ends(op),
     )
     if any(outer):
         result = _extended(t, result, outer)
         if offset:
             shape = t.const([1, -1, *[1] * rank])
             result = t.node("Add", [result, t.node("Reshape", [offset, shape])])
-    t.set_real(y, result, op.activation)
+    t.set_real(y, widened(t, result, y), op.activation)
+
+
+def _ends(op: _Transposed) -> dict[str, Any]:
+    """ONNX attributes that tell how far a transposed convolution reaches."""
+    if op.size is None:
+        return pads(op.padding)
+    return {
+        "output_shape": op.size,
+        "auto_pad": "NOTSET" if op.padding.lower else "SAME_UPPER",
+    }
 
 
 def _extended(t: Target, name: str, outer: Sequence[int]) -> str:
     return t.node("Pad", [name, t.const([0] * (len(outer) + 4) + list(outer))])
 
 
+def export_conv_integer(node: Node, t: Target) -> None:
+    """ConvInteger.
+
+    onnxruntime takes one zero point of the weights. Where each filter has its own, the sums of what
+    the windows meet, times the zero points, are taken off.
+    """
+    op, (x, filters, *points), y = node.op, node.inputs, node.outputs[0]
+    assert isinstance(op, c.ConvInteger)
+    assert filters is not None
+    assert op.layout is Layout.NCHW, "convolutions must be in NCHW here"
+    first, second = (*points, None, None)[:2]
+    data, weight = t.stored(x), _turned(t, filters, weight_order(op))
+    attributes = {
+        "strides": op.stride,
+        "dilations": op.dilation,
+        "group": op.groups,
+        **pads(op.padding),
+    }
+    offset = _scalar(t, first)
+    if second is None or element_count(second.shape) == 1:
+        inputs = [data, weight, offset, _scalar(t, second)]
+        while not inputs[-1]:
+            inputs.pop()
+        t.set_stored(y, t.node("ConvInteger", inputs, **attributes))
+        return
+    inputs = [data, weight, offset] if offset else [data, weight]
+    result = t.node("ConvInteger", inputs, **attributes)
+    one = t.const(np.ones((), filters.dtype.numpy))
+    ones = t.node("Expand", [one, t.node("Shape", [weight])])
+    inputs = [data, ones, offset] if offset else [data, ones]
+    sums = t.node("ConvInteger", inputs, **attributes)
+    factors = t.reshape(t.cast(t.stored(second), DType.INT32), [-1, *[1] * len(op.stride)])
+    t.set_stored(y, t.node("Sub", [result, t.node("Mul", [sums, factors])]))
+
+
+def _scalar(t: Target, value: Value | None) -> str:
+    if value is None:
+        return ""
+    name = t.stored(value)
+    return name if value.shape == () else t.reshape(name, [])
+
+
+def _turned(t: Target, filters: Value, perm: Perm) -> str:
+    """Integers of weights in ONNX's order."""
+    if filters.data is not None:
+        return t.const(filters.data.transpose(perm), filters.dtype, name=filters.name)
+    before = turned_back(filters, perm)
+    if before is not None:
+        return t.stored(before)
+    return t.node("Transpose", [t.stored(filters)], perm=perm)
+
+
 EXPORTERS: dict[type[Op], Exporter] = {
-    Conv2D: export_conv,
-    Conv3D: export_conv,
-    ConvTranspose2D: export_conv_transpose,
-    ConvTranspose3D: export_conv_transpose,
+    c.Conv1D: export_conv,
+    c.Conv2D: export_conv,
+    c.Conv3D: export_conv,
+    c.ConvInteger: export_conv_integer,
+    c.ConvTranspose1D: export_conv_transpose,
+    c.ConvTranspose2D: export_conv_transpose,
+    c.ConvTranspose3D: export_conv_transpose,
 }

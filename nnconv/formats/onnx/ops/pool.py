@@ -3,44 +3,66 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.floats import narrowed, widened
 from nnconv.formats.onnx.mean import float_mean, mean_codes, mean_convolution
 from nnconv.formats.onnx.ops.conv import pads
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Op
+from nnconv.ir.op import Activation, Layout, Op
 from nnconv.ir.quant import quantize
+from nnconv.ops import pool as p
 from nnconv.ops.conv import Conv2D
-from nnconv.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
+from nnconv.ops.spatial import to_layout
 
 _MAX_POOL_TYPES = frozenset({DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT8, DType.UINT8})
 """The types of ONNX's MaxPool."""
+
+_MaxPools = p.MaxPool1D | p.MaxPool2D | p.MaxPool3D
+_Means = p.AveragePool1D | p.AveragePool2D | p.AveragePool3D
+_Pools = _MaxPools | p.MaxPoolIndices | _Means | p.LpPool
+
+_DILATED_MEAN_OPSET = 19
+_DILATED_NORM_OPSET = 18
+"""The first opsets whose pools have dilations; LpPool has windows beyond the padding since."""
 
 _MOST_WEIGHTS = 1 << 20
 _MOST_WINDOWS = 1 << 16
 """In one direction."""
 
 
+def _shared(op: _Pools) -> dict[str, Any]:
+    """ONNX attributes that all pools share."""
+    spread = any(step != 1 for step in op.dilation)
+    return {
+        "kernel_shape": op.window,
+        "strides": op.stride,
+        **pads(op.padding),
+        "dilations": op.dilation if spread else None,
+        "ceil_mode": 1 if op.ceil else None,
+    }
+
+
 def export_max_pool(node: Node, t: Target) -> None:
-    """MaxPool2D: on codes.
+    """MaxPool1D, MaxPool2D, MaxPool3D: on codes.
 
     8-bit codes go through float32, which holds them exactly and takes a fifth of the time, except
     beside a quantized convolution, whose layout the integer kernel shares. Wider codes have no
     kernel of their own.
     """
     op, x, y = node.op, node.inputs[0], node.outputs[0]
-    assert isinstance(op, MaxPool2D)
+    assert isinstance(op, _MaxPools)
     assert x is not None
     dtype = t.inner_type(x)
     wide = DType.FLOAT32 if dtype.bits <= 16 else DType.FLOAT64
-    direct = dtype in _MAX_POOL_TYPES and (dtype.is_float or _beside_convolution(node))
+    as_is = dtype.is_float or t.plain or _beside_convolution(node)
+    direct = dtype in _MAX_POOL_TYPES and as_is
     codes = t.codes(x) if direct else t.cast(t.codes(x), wide)
-    result = t.node(
-        "MaxPool", [codes], kernel_shape=op.window, strides=op.stride, **pads(op.padding)
-    )
+    result = t.node("MaxPool", [codes], **_shared(op))
     bounds = op.activation.bounds
     if bounds is None or not t.is_quantized(y):
         result = t.activate(result, op.activation, y)
@@ -55,6 +77,23 @@ def export_max_pool(node: Node, t: Target) -> None:
     t.set_codes(y, result if direct else t.cast(result, dtype))
 
 
+def export_max_pool_indices(node: Node, t: Target) -> None:
+    """MaxPoolIndices: MaxPool with its second result."""
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, p.MaxPoolIndices)
+    assert x is not None
+    dtype = t.inner_type(x)
+    wide = DType.FLOAT32 if dtype.bits <= 16 else DType.FLOAT64
+    direct = dtype in _MAX_POOL_TYPES
+    codes = t.codes(x) if direct else t.cast(t.codes(x), wide)
+    order = 1 if op.column_major else None
+    values, places = t.nodes_of("MaxPool", [codes], 2, storage_order=order, **_shared(op))
+    if op.activation is not Activation.NONE:
+        values = t.activate(values, op.activation, y)
+    t.set_codes(y, values if direct else t.cast(values, dtype))
+    t.set_codes(node.outputs[1], places)
+
+
 def _beside_convolution(node: Node) -> bool:
     """Whether a convolution makes what is pooled or reads the result."""
     producer = node.inputs[0].producer if node.inputs[0] is not None else None
@@ -64,13 +103,16 @@ def _beside_convolution(node: Node) -> bool:
 
 
 def export_average_pool(node: Node, t: Target) -> None:
-    """AveragePool2D: mostly as depthwise convolutions, a tenth of the time.
+    """AveragePool1D to AveragePool3D: in 2-D mostly as depthwise convolutions, a tenth of the time.
 
     A window over all there is becomes GlobalAveragePool.
     """
     op, x, y = node.op, node.inputs[0], node.outputs[0]
-    assert isinstance(op, AveragePool2D)
+    assert isinstance(op, _Means)
     assert x is not None
+    if t.plain or not op.is_plain or not isinstance(op, p.AveragePool2D):
+        t.set_real(y, _mean_node(op, x, y, t), op.activation)
+        return
     extents = x.shape[2:] if x.shape is not None else ()
     if op.padding.is_zero and tuple(extents) == op.window:
         t.set_real(y, t.node("GlobalAveragePool", [t.real(x)]), op.activation)
@@ -80,25 +122,26 @@ def export_average_pool(node: Node, t: Target) -> None:
     small = _is_small(op, x, y)
     if unsigned and small and _export_mean(op, x, y, t):
         return
-    result = (float_mean(op, x, t) if small else None) or t.node(
-        "AveragePool",
-        [t.real(x)],
-        kernel_shape=op.window,
-        strides=op.stride,
-        count_include_pad=1 if op.count_padding else None,
-        **pads(op.padding),
-    )
+    result = (float_mean(op, x, t) if small else None) or _mean_node(op, x, y, t)
     t.set_real(y, result, op.activation)
 
 
-def _is_small(op: AveragePool2D, x: Value, y: Value) -> bool:
+def _mean_node(op: _Means, x: Value, y: Value, t: Target) -> str:
+    if any(step != 1 for step in op.dilation):
+        t.require_opset(_DILATED_MEAN_OPSET, "AveragePool dilations")
+    counted = 1 if op.count_padding else None
+    inputs = [narrowed(t, x)]
+    return widened(t, t.node("AveragePool", inputs, count_include_pad=counted, **_shared(op)), y)
+
+
+def _is_small(op: p.AveragePool2D, x: Value, y: Value) -> bool:
     """Whether a convolution's weights, and what its windows cover, are no burden to the file."""
     known = [dim for dim in (*(x.shape or ())[1:], *(y.shape or ())[1:]) if isinstance(dim, int)]
     weights = math.prod((*known[:1], *op.window))
     return weights <= _MOST_WEIGHTS and max(known, default=0) <= _MOST_WINDOWS
 
 
-def _export_mean(op: AveragePool2D, x: Value, y: Value, t: Target) -> bool:
+def _export_mean(op: p.AveragePool2D, x: Value, y: Value, t: Target) -> bool:
     """A mean of 8-bit codes by convolution; False where it can't be had so."""
     channels = x.shape[1] if x.shape is not None else None
     if not isinstance(channels, int):
@@ -119,7 +162,7 @@ def _export_mean(op: AveragePool2D, x: Value, y: Value, t: Target) -> bool:
 def export_l2_pool(node: Node, t: Target) -> None:
     """L2Pool2D: Sqrt(AveragePool(x * x)); ONNX's LpPool takes 16 times as long."""
     op, x, y = node.op, node.inputs[0], node.outputs[0]
-    assert isinstance(op, L2Pool2D)
+    assert isinstance(op, p.L2Pool2D)
     assert x is not None
     name = t.real(x)
     mean = t.node(
@@ -132,8 +175,62 @@ def export_l2_pool(node: Node, t: Target) -> None:
     t.set_real(y, t.node("Sqrt", [mean]), op.activation)
 
 
+def export_lp_pool(node: Node, t: Target) -> None:
+    """LpPool."""
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, p.LpPool)
+    if not op.is_plain:
+        t.require_opset(_DILATED_NORM_OPSET, "LpPool dilations and ceil_mode")
+    result = t.node("LpPool", [narrowed(t, x)], p=op.p, **_shared(op))
+    t.set_real(y, widened(t, result, y), op.activation)
+
+
+def export_global_lp_pool(node: Node, t: Target) -> None:
+    """GlobalLpPool; in NHWC, where no convolution is near, between Transposes."""
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, p.GlobalLpPool)
+    assert x is not None
+    name = narrowed(t, x)
+    rank = x.type.rank
+    if op.layout is Layout.NCHW:
+        t.set_real(y, widened(t, t.node("GlobalLpPool", [name], p=op.p), y))
+        return
+    if rank is None:
+        raise t.unsupported("the rank isn't known")
+    name = t.node("Transpose", [name], perm=to_layout(Layout.NCHW, rank))
+    result = t.node("GlobalLpPool", [name], p=op.p)
+    result = t.node("Transpose", [result], perm=to_layout(Layout.NHWC, rank))
+    t.set_real(y, widened(t, result, y))
+
+
+def export_max_unpool(node: Node, t: Target) -> None:
+    """MaxUnpool: onnxruntime has it for float32, by way of which all others go."""
+    op, (x, indices, *rest), y = node.op, node.inputs, node.outputs[0]
+    assert isinstance(op, p.MaxUnpool)
+    assert x is not None
+    direct = x.dtype in (DType.FLOAT32, DType.FLOAT16)
+    name = t.stored(x) if direct else t.cast(t.stored(x), DType.FLOAT32)
+    inputs = [name, t.codes(indices)]
+    if op.shape is not None:
+        inputs.append(t.const(list(op.shape)))
+    elif rest and rest[0] is not None:
+        inputs.append(t.int64(rest[0]))
+    result = t.node(
+        "MaxUnpool", inputs, kernel_shape=op.window, strides=op.stride, **pads(op.padding)
+    )
+    t.set_stored(y, result if direct else t.cast(result, y.dtype))
+
+
 EXPORTERS: dict[type[Op], Exporter] = {
-    MaxPool2D: export_max_pool,
-    AveragePool2D: export_average_pool,
-    L2Pool2D: export_l2_pool,
+    p.MaxPool1D: export_max_pool,
+    p.MaxPool2D: export_max_pool,
+    p.MaxPool3D: export_max_pool,
+    p.MaxPoolIndices: export_max_pool_indices,
+    p.AveragePool1D: export_average_pool,
+    p.AveragePool2D: export_average_pool,
+    p.AveragePool3D: export_average_pool,
+    p.L2Pool2D: export_l2_pool,
+    p.LpPool: export_lp_pool,
+    p.GlobalLpPool: export_global_lp_pool,
+    p.MaxUnpool: export_max_unpool,
 }

@@ -8,6 +8,7 @@ import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.turn import turn
+from nnconv.formats.onnx.weights import is_turned_back
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
@@ -140,6 +141,8 @@ def export_transpose(node: Node, t: Target) -> None:
     op, x, y = node.op, node.inputs[0], node.outputs[0]
     assert isinstance(op, s.Transpose)
     assert x is not None
+    if is_turned_back(node):
+        return
     if op.perm is not None:
         t.set_codes(y, turn(t, t.codes(x), op.perm, static_shape(x.shape)))
         return
