@@ -14,11 +14,11 @@ from nnconv.errors import UsageError
 from nnconv.formats import check_writable, format_for, read_model
 from nnconv.ir.graph import Model, Signature
 from nnconv.ir.types import Shape
-from nnconv.lowering import Lowered, choose_signature, one_entry, to_onnx
+from nnconv.lowering import Lowered, choose_signature, one_entry, to_onnx, to_tflite
 
 if TYPE_CHECKING:
     from nnconv.diff.verify import Verification
-    from nnconv.formats.onnx.writer import Written
+    from nnconv.formats.written import Written
 
 
 @dataclass
@@ -141,14 +141,24 @@ def save(
     _write(single, path, target, opset=opset, io_layout=io_layout, int8=int8, quant=quant)
 
 
-def _write(model: Model, path: str | os.PathLike[str], target: str, **options: Any) -> Lowered:
+def _write(
+    model: Model, path: str | os.PathLike[str], target: str, *, opset: int | None, **options: Any
+) -> Lowered:
     """Bring a model (which is used up) into the target's form and write it."""
     check_writable(target)
-    from nnconv.formats.onnx.protobuf import write
-
+    if target != "onnx" and opset is not None:
+        raise UsageError(f"an opset is ONNX's; {target} has none")
     with _no_collection():
-        lowered = to_onnx(model, **options)
-        write(lowered.model, path)
+        if target == "onnx":
+            from nnconv.formats.onnx.protobuf import write as write_onnx
+
+            lowered = to_onnx(model, opset=opset, **options)
+            write_onnx(lowered.model, path)
+        else:
+            from nnconv.formats.tflite.encode import write as write_tflite
+
+            lowered = to_tflite(model, **options)
+            write_tflite(lowered.model, path)
     return lowered
 
 
@@ -219,6 +229,7 @@ def convert(
     report.opset = lowered.written.opset
     report.renamed = lowered.written.renamed
     report.moved_io = lowered.moved_io
+    report.notes += lowered.written.notes
     report.counts = lowered.written.counts
     _describe_interface(report, entry, lowered.written)
     if verify:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnconv.formats.onnx import wire
-    from nnconv.formats.onnx.writer import Written
+    from nnconv.formats.tflite import build
+    from nnconv.formats.written import Written
     from nnconv.passes.base import Pass
 
 REFERENCE = "nnconv.backends.reference.executor"
@@ -26,7 +27,7 @@ QUANT_FORMS = ("keep", "float")
 
 
 class Lowered(NamedTuple):
-    """A model as ONNX.
+    """A model in the form of its target format.
 
     Attributes:
         model: what is to be written.
@@ -34,7 +35,7 @@ class Lowered(NamedTuple):
         moved_io: inputs and outputs whose layout changed on request.
     """
 
-    model: wire.Model
+    model: wire.Model | build.File
     written: Written
     moved_io: list[str]
 
@@ -61,6 +62,69 @@ def one_entry(model: Model, entry: Signature) -> Model:
     return clone_model(
         Model([entry], model.format, model.source, model.metadata, model.description)
     )
+
+
+def _check_options(*, io_layout: str, int8: str, quant: str) -> None:
+    for name, value, allowed in (
+        ("io_layout", io_layout, IO_LAYOUTS),
+        ("int8", int8, INT8_FORMS),
+        ("quant", quant, QUANT_FORMS),
+    ):
+        if value not in allowed:
+            raise UsageError(f"{name} {value!r}; allowed are {', '.join(allowed)}")
+
+
+def to_tflite(
+    model: Model, *, io_layout: str = "keep", int8: str = "resign", quant: str = "keep"
+) -> Lowered:
+    """Turn a model's first entry point into TFLite; the model is used up.
+
+    Args:
+        model: what to turn.
+        io_layout: ``nhwc`` moves image-like inputs and outputs, where that saves a transpose at the
+            edge; ``keep`` leaves them as the source has them.
+        int8: ``resign`` keeps uint8 activations as int8 inside (which LiteRT has faster kernels
+            for), ``keep`` leaves the signs.
+        quant: ``keep`` computes as the model says, ``float`` in floats between the quantized inputs
+            and outputs.
+
+    Raises:
+        UnsupportedError: TFLite can't hold a node; all of those are listed.
+        UsageError: a wrong option.
+    """
+    from nnconv.formats.tflite import writer
+    from nnconv.passes.base import run_passes
+    from nnconv.passes.layout import LayoutPass
+
+    _check_options(io_layout=io_layout, int8=int8, quant=quant)
+    layout = LayoutPass(Layout.NHWC, edge=model.main if io_layout == "nhwc" else None)
+    run_passes(model, tflite_passes(layout, in_floats=quant == "float", resign=int8 == "resign"))
+    result, written = writer.to_wire(model, model.main, evaluate=_evaluate)
+    return Lowered(result, written, layout.moved_io)
+
+
+def tflite_passes(layout: Pass, *, in_floats: bool = False, resign: bool = True) -> list[Pass]:
+    """The passes that bring a graph into the form that the TFLite writer takes, in order.
+
+    With ``in_floats`` quantized graphs compute in floats; with ``resign`` uint8 codes are int8
+    inside.
+    """
+    from nnconv.passes.fold_constants import FoldConstantsPass
+    from nnconv.passes.fold_pads import FoldPadsPass
+    from nnconv.passes.prune import PrunePass
+    from nnconv.passes.tidy import TidyPass
+    from nnconv.passes.to_floats import ToFloatsPass
+
+    return [
+        PrunePass(),
+        FoldConstantsPass(_evaluate),
+        *([ToFloatsPass(), PrunePass()] if in_floats else []),
+        TidyPass(),
+        FoldPadsPass(),
+        layout,
+        TidyPass(settled=True),
+        PrunePass(),
+    ]
 
 
 def to_onnx(
@@ -92,16 +156,11 @@ def to_onnx(
     from nnconv.passes.base import run_passes
     from nnconv.passes.layout import LayoutPass
 
+    _check_options(io_layout=io_layout, int8=int8, quant=quant)
     version = writer.DEFAULT_OPSET if opset is None else opset
     if type(version) is not int or not writer.LEAST_OPSET <= version <= writer.NEWEST_OPSET:
         allowed = f"{writer.LEAST_OPSET} to {writer.NEWEST_OPSET}"
         raise UsageError(f"opset {version} can't be written; allowed are {allowed}")
-    if io_layout not in IO_LAYOUTS:
-        raise UsageError(f"io_layout {io_layout!r}; allowed are {', '.join(IO_LAYOUTS)}")
-    if int8 not in INT8_FORMS:
-        raise UsageError(f"int8 {int8!r}; allowed are {', '.join(INT8_FORMS)}")
-    if quant not in QUANT_FORMS:
-        raise UsageError(f"quant {quant!r}; allowed are {', '.join(QUANT_FORMS)}")
     layout = LayoutPass(Layout.NCHW, edge=model.main if io_layout == "nchw" else None)
     run_passes(
         model,

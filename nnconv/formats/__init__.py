@@ -19,10 +19,10 @@ SUFFIXES = {".tflite": "tflite", ".lite": "tflite", ".onnx": "onnx"}
 """Format by file suffix."""
 
 FORMATS = ("tflite", "onnx")
-READABLE = ("tflite",)
+READABLE = FORMATS
 """Formats whose folder has a ``reader`` and a ``summary``."""
 
-WRITABLE = ("onnx",)
+WRITABLE = FORMATS
 
 
 def detect(path: str | os.PathLike[str]) -> str:

@@ -12,7 +12,14 @@ LAYERS = {
     "nnconv.ir": ("nnconv.errors",),
     "nnconv.ops": ("nnconv.errors", "nnconv.ir"),
     "nnconv.passes": ("nnconv.errors", "nnconv.ir", "nnconv.ops"),
-    "nnconv.formats": ("nnconv.errors", "nnconv.ir", "nnconv.ops", "nnconv.schemas"),
+    "nnconv.decompositions": ("nnconv.errors", "nnconv.ir", "nnconv.ops"),
+    "nnconv.formats": (
+        "nnconv.decompositions",
+        "nnconv.errors",
+        "nnconv.ir",
+        "nnconv.ops",
+        "nnconv.schemas",
+    ),
     "nnconv.schemas": (),
     "nnconv.lowering": (
         "nnconv.errors",

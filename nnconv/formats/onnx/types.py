@@ -27,6 +27,9 @@ DATA_TYPES = {
     DType.STRING: DataType.STRING,
 }
 
+DTYPES = {code: dtype for dtype, code in DATA_TYPES.items()}
+"""The other way round."""
+
 LEAST_OPSET = {
     DType.INT4: 21,
     DType.UINT4: 21,

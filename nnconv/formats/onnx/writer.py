@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Target
 from nnconv.formats.onnx.graphparts import Names
 from nnconv.formats.onnx.types import DATA_TYPES
+from nnconv.formats.written import Written
 from nnconv.ir.graph import Graph, Model, Signature, Value
 
 DEFAULT_OPSET = 21
@@ -21,26 +21,6 @@ ones change nothing in speed.
 """
 
 LEAST_OPSET, NEWEST_OPSET = 13, 27
-
-
-@dataclass
-class Written:
-    """What the writer did that a user should know.
-
-    Attributes:
-        inputs, outputs: names of the interface as written, states included.
-        renamed: (kind, old name, new name) of inputs and outputs whose name had to change.
-        counts: how many ONNX nodes of each type.
-        opset: the opset written.
-        external: whether weights went into a file of their own.
-    """
-
-    inputs: list[str] = field(default_factory=list)
-    outputs: list[str] = field(default_factory=list)
-    renamed: list[tuple[str, str, str]] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    opset: int = DEFAULT_OPSET
-    external: bool = False
 
 
 def to_wire(

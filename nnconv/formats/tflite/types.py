@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
-from nnconv.formats.tflite import wire
+from nnconv.formats.tflite import build, wire
 from nnconv.formats.tflite._gen.schema import TensorType as Code
 from nnconv.ir.dtype import DType
 from nnconv.ir.quant import Quant
@@ -35,6 +35,9 @@ DTYPES = {
     Code.VARIANT: DType.INT32,
 }
 """Resources are handles; they are resolved while importing and never reach a result."""
+
+CODES = {dtype: code for code, dtype in DTYPES.items() if code not in (Code.RESOURCE, Code.VARIANT)}
+"""The other way round, for tensors of numbers."""
 
 QUANTIZED_CODES = frozenset(
     {
@@ -136,3 +139,9 @@ def _blockwise(
         axis=axis,
         block=place.block_size,
     )
+
+
+def quantization_of(quant: Quant) -> build.Quantization:
+    """Parameters as the file has them; those of blocks need tensors of their own."""
+    assert not quant.block, "blockwise parameters stand in tensors of their own"
+    return build.Quantization(quant.scale, quant.zero_point, axis=quant.axis or 0)

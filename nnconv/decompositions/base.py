@@ -1,0 +1,163 @@
+"""Making a node fit a format that doesn't take it as it is.
+
+An exporter refuses a node by ``Refused``. If it is the element types that don't suit, the node is
+done in types that do (``refit``); if it is a fused activation, that becomes a node of its own; else
+the node is decomposed, by what the file of the op's stem in this folder has in ``DECOMPOSITIONS``:
+
+    def decompose_softplus(node: Node, b: Builder) -> list[Value] | None:
+        ...nodes added by b, before the node; the values that take the place of its results...
+
+    DECOMPOSITIONS = {Softplus: (decompose_softplus,)}
+
+The first that gives values wins; what it added is then exported in turn, and may itself be refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TypeAlias
+
+import numpy as np
+
+from nnconv.decompositions.refit import refit, split_activation
+from nnconv.errors import Reason
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Op
+from nnconv.ir.types import TensorType, merge_shapes
+from nnconv.ops.quantize import Bitcast, Dequantize
+
+Decomposition: TypeAlias = "Callable[[Node, Builder], Sequence[Value] | None]"
+
+Evaluate: TypeAlias = "Callable[[Node, Sequence[np.ndarray | None]], list[np.ndarray]]"
+"""Runs one node on arrays."""
+
+
+class Refused(Exception):  # noqa: N818 - a refusal that starts a search for another form
+    """Raised by an exporter for a node that its format doesn't take as it is.
+
+    Attributes:
+        why: one sentence.
+        reason: the kind of obstacle.
+        hint: what would help.
+        types: the unquantized element types that ``operands`` may have, if types are the trouble.
+        operands: the numbers of the operands whose types don't suit.
+        activation: whether it is the fused activation that doesn't suit.
+    """
+
+    def __init__(
+        self,
+        why: str,
+        *,
+        reason: Reason = Reason.IMPOSSIBLE,
+        hint: str = "",
+        types: frozenset[DType] | None = None,
+        operands: tuple[int, ...] = (),
+        activation: bool = False,
+    ) -> None:
+        super().__init__(why)
+        self.why, self.reason, self.hint = why, reason, hint
+        self.types, self.operands, self.activation = types, operands, activation
+
+
+@cache
+def _family(stem: str) -> dict[type[Op], tuple[Decomposition, ...]]:
+    name = f"nnconv.decompositions.{stem}"
+    return import_module(name).DECOMPOSITIONS if find_spec(name) else {}
+
+
+def decompositions_of(op: type[Op]) -> tuple[Decomposition, ...]:
+    """What an op can be decomposed into, the best first."""
+    return _family(op.__module__.rpartition(".")[2]).get(op, ())
+
+
+class Recorder(Builder):
+    """A builder that keeps a list of the nodes that it added."""
+
+    def __init__(self, node: Node) -> None:
+        """Add nodes before ``node``."""
+        assert node.graph is not None, f"{node!r} is in no graph"
+        super().__init__(node.graph, before=node, origin=node.origin)
+        self.added: list[Node] = []
+
+    def add_typed(
+        self,
+        op: Op,
+        inputs: Sequence[Value | None],
+        types: Sequence[TensorType],
+        *,
+        names: Sequence[str] = (),
+        bodies: Sequence[Graph] = (),
+    ) -> tuple[Value, ...]:
+        """Add a node whose result types the caller gives."""
+        values = super().add_typed(op, inputs, types, names=names, bodies=bodies)
+        assert values[0].producer is not None, "a node without results"
+        self.added.append(values[0].producer)
+        return values
+
+    def drop(self) -> None:
+        """Take out again what was added."""
+        for node in reversed(self.added):
+            self.graph.remove(node)
+        self.added.clear()
+
+
+def replace(node: Node, refusal: Refused, evaluate: Evaluate) -> list[Node] | None:
+    """Put other nodes in the place of one that was refused.
+
+    Nodes of constants alone are worked out at once.
+
+    Returns the new nodes in order, or None if no other form is known; the graph is then as it was.
+    """
+    builder = Recorder(node)
+    results: Sequence[Value] | None = None
+    if refusal.activation:
+        results = split_activation(node, builder)
+    elif refusal.types is not None:
+        results = refit(node, builder, refusal.types, refusal.operands)
+    for decomposition in decompositions_of(type(node.op)):
+        if results is not None:
+            break
+        builder.drop()
+        results = decomposition(node, builder)
+    if results is None:
+        builder.drop()
+        return None
+    made = {value for new in builder.added for value in new.outputs}
+    for old, new in zip(node.outputs, results, strict=True):
+        _take_place(node, old, new, made)
+    builder.graph.remove(node)
+    return _folded(builder, evaluate)
+
+
+def _take_place(node: Node, old: Value, new: Value, made: set[Value]) -> None:
+    """Let ``new`` stand where ``old`` did."""
+    assert node.graph is not None, "the node was removed"
+    assert new.dtype is old.dtype, f"{node!r}: {old.dtype} becomes {new.dtype}"
+    if new in made:
+        new.name = old.name
+        new.type = TensorType(new.dtype, merge_shapes(old.shape, new.shape), new.quant)
+    old.replace_all_uses_with(new)
+    node.graph.replace_output(old, new)
+
+
+def _folded(builder: Recorder, evaluate: Evaluate) -> list[Node]:
+    """The nodes added, less those whose operands are constants: these become constants."""
+    left: list[Node] = []
+    for node in builder.added:
+        constant = node.inputs and all(v is None or v.data is not None for v in node.inputs)
+        if not constant or node.bodies or isinstance(node.op, Dequantize | Bitcast):
+            left.append(node)
+            continue
+        arrays = evaluate(node, [None if v is None else v.data for v in node.inputs])
+        for value, array in zip(node.outputs, arrays, strict=True):
+            kind = TensorType(value.dtype, tuple(array.shape), value.quant)
+            known = Value(value.name, kind, data=array, origin=value.origin)
+            value.replace_all_uses_with(known)
+            builder.graph.replace_output(value, known)
+        builder.graph.remove(node)
+    return left

@@ -1,0 +1,138 @@
+"""The same op on other element types, between conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import FLOATS, DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Activation, Op, QuantRule
+from nnconv.ir.types import TensorType
+from nnconv.ops.elementwise import Clip, Sigmoid, Tanh
+from nnconv.ops.quantize import Cast, Dequantize, Quantize
+
+_PREFERRED = (
+    DType.FLOAT32,
+    DType.BOOL,
+    DType.INT8,
+    DType.UINT8,
+    DType.INT16,
+    DType.UINT16,
+    DType.INT32,
+    DType.UINT32,
+    DType.INT64,
+    DType.UINT64,
+    DType.FLOAT64,
+)
+"""The order in which element types are tried in the place of another."""
+
+_NEAREST = {DType.FLOAT64: DType.FLOAT32, DType.UINT64: DType.INT64}
+"""What takes a type's place where nothing holds all its numbers."""
+
+
+def refit(
+    node: Node, builder: Builder, allowed: frozenset[DType], operands: Sequence[int]
+) -> list[Value] | None:
+    """The node's op on operands of ``allowed`` types; None where that can't be.
+
+    Codes are computed with in floats, as what they stand for; other numbers are cast to a type that
+    holds them all.
+    """
+    if node.bodies:
+        return None
+    if any(v is not None and v.type.has_codes for v in (*node.inputs, *node.outputs)):
+        return in_floats(node, builder)
+    values = [v for i in operands if (v := node.inputs[i]) is not None]
+    target = common_type([v.dtype for v in values], allowed)
+    if target is None or all(v.dtype is target for v in values):
+        return None
+    inputs = list(node.inputs)
+    for i in operands:
+        value = inputs[i]
+        if value is not None and value.dtype is not target:
+            inputs[i] = builder.add(Cast(dtype=target), [value], name=value.name)
+    return _converted(node, builder, inputs)
+
+
+def in_floats(node: Node, builder: Builder) -> list[Value] | None:
+    """The node's op between Dequantize and Quantize."""
+    if node.op.quant_rule is QuantRule.EXACT or isinstance(node.op, Quantize | Dequantize):
+        return None
+    inputs = [
+        builder.add(Dequantize(dtype=DType.FLOAT32), [v], name=v.name)
+        if v is not None and v.type.has_codes
+        else v
+        for v in node.inputs
+    ]
+    return _converted(node, builder, inputs)
+
+
+def split_activation(node: Node, builder: Builder) -> list[Value] | None:
+    """The node without its fused activation, and that as a node of its own."""
+    op: Any = node.op
+    activation: Activation = op.activation
+    types = [v.type for v in node.outputs]
+    (made,) = builder.add_typed(
+        op.replace(activation=Activation.NONE), node.inputs, types, names=[node.outputs[0].name]
+    )
+    if activation.bounds is not None:
+        low, high = activation.bounds
+        then: Op = Clip(low=low, high=high)
+    else:
+        then = Tanh() if activation is Activation.TANH else Sigmoid()
+    return [builder.add_typed(then, [made], types)[0]]
+
+
+def _converted(node: Node, builder: Builder, inputs: Sequence[Value | None]) -> list[Value] | None:
+    try:
+        types = node.op.infer([None if v is None else v.type for v in inputs])
+    except ValueError:
+        return None
+    kinds = [
+        TensorType(kind.dtype, old.shape, None)
+        for kind, old in zip(types, node.outputs, strict=True)
+    ]
+    results = builder.add_typed(node.op, inputs, kinds, names=[v.name for v in node.outputs])
+    return [_back(builder, new, old) for new, old in zip(results, node.outputs, strict=True)]
+
+
+def _back(builder: Builder, new: Value, old: Value) -> Value:
+    if old.type.has_codes and old.quant is not None:
+        return builder.add(Quantize(dtype=old.dtype), [new], quant=old.quant, name=old.name)
+    if new.dtype is old.dtype:
+        return new
+    return builder.add(Cast(dtype=old.dtype), [new], name=old.name)
+
+
+def common_type(sources: Sequence[DType], allowed: frozenset[DType]) -> DType | None:
+    """The type among ``allowed`` that holds all numbers of ``sources`` with the fewest bits.
+
+    Where there is none, one that holds them nearly; None if there is none of that kind either.
+    """
+    for candidate in _PREFERRED:
+        if candidate in allowed and all(_holds(candidate, source) for source in sources):
+            return candidate
+    nearest = [_NEAREST.get(source, source) for source in sources]
+    if nearest != list(sources):
+        return common_type(nearest, allowed)
+    return None
+
+
+def _holds(target: DType, source: DType) -> bool:
+    if target is source:
+        return True
+    if source is DType.BOOL:
+        return target in FLOATS or target.is_integer
+    if target is DType.BOOL:
+        return False
+    if source in FLOATS:
+        return target in FLOATS and target.bits > source.bits
+    if not source.is_integer:
+        return False
+    if target in FLOATS:
+        return target is DType.FLOAT32 and source.bits <= 16
+    low, high = source.int_range
+    least, greatest = target.int_range
+    return least <= low and high <= greatest

@@ -1,0 +1,344 @@
+"""Importing one ONNX graph: what its names stand for, and its nodes one after the other.
+
+Bodies of control flow may read names of the graphs around them; in the IR they are closed. What a
+body takes from outside becomes an input of its own (``GraphImport.captured``), but for constants,
+which it gets a view of. Functions are inlined: their nodes join the caller's graph, under a table
+of names of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from nnconv.errors import GraphError, InvalidModelError, UnsupportedError, UnsupportedItem
+from nnconv.formats.onnx import wire
+from nnconv.formats.onnx.importer import STANDARD, Importer, NotConvertible, Source, importers
+from nnconv.formats.onnx.order import in_order
+from nnconv.formats.onnx.types import DTYPES
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Origin, Value
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import Shape, TensorType, merge_shapes
+from nnconv.ops.quantize import Bitcast
+from nnconv.ops.shape import Identity
+
+DEEPEST = 40
+"""How deep bodies and functions may be inside each other."""
+
+MOST_NODES = 2_000_000
+"""How many nodes an import may come to, functions inlined: a few that call each other twice could
+else ask for more work than any real file does."""
+
+_ALIASES = {"ai.onnx": STANDARD}
+"""Other spellings of a domain."""
+
+
+class FileImport:
+    """What all graphs of one file share.
+
+    Attributes:
+        path: the file, for messages.
+        functions: the model's own functions, by domain and name.
+        opsets: version of each operator set, by domain.
+    """
+
+    def __init__(self, model: wire.Model, path: str) -> None:
+        self.path = path
+        self.functions = {
+            (_domain(f.domain), f.name, f.overload): f for f in getattr(model, "functions", ())
+        }
+        self.opsets = {_domain(d): v for d, v in model.extra_opsets.items()}
+        if model.opset:
+            self.opsets[STANDARD] = model.opset
+        self._nodes = 0
+
+    def count(self, nodes: int) -> None:
+        """Count nodes to import.
+
+        Raises:
+            InvalidModelError: when there are too many.
+        """
+        self._nodes += nodes
+        if self._nodes > MOST_NODES:
+            raise InvalidModelError(
+                f"it comes to more than {MOST_NODES} nodes once its functions are inlined",
+                path=self.path,
+            )
+
+
+def _domain(name: str) -> str:
+    return _ALIASES.get(name, name)
+
+
+class GraphImport:
+    """One graph, or the body of one function, being imported.
+
+    Attributes:
+        file: what all graphs of the file share.
+        graph: what is being built.
+        label: where this is, as a prefix for messages; empty for the main graph.
+        opsets: version of each operator set, by domain.
+        values: IR value of each name that has one.
+        captured: for a body: the input that stands for each value of the graphs around it.
+        known: what was found out of the elements of small integer tensors.
+        unsupported: what can't be imported.
+    """
+
+    def __init__(
+        self,
+        file: FileImport,
+        *,
+        graph: Graph | None = None,
+        label: str = "",
+        parent: GraphImport | None = None,
+        opsets: Mapping[str, int] | None = None,
+        depth: int = 0,
+        known: dict[Value, np.ndarray | None] | None = None,
+    ) -> None:
+        """Prepare an import.
+
+        ``parent`` is the graph around a body; ``graph`` what an inlined function's nodes join.
+        """
+        self.file = file
+        self.graph = Graph() if graph is None else graph
+        self.label = label
+        self.opsets = file.opsets if opsets is None else opsets
+        self.values: dict[str, Value] = {}
+        self.captured: dict[Value, Value] = {}
+        self.known: dict[Value, np.ndarray | None] = {} if known is None else known
+        self.unsupported: list[UnsupportedItem] = []
+        self.depth = depth
+        self._parent = parent
+        self._initializers: dict[str, wire.Tensor] = {}
+        self._stated: dict[str, Shape] = {}
+
+    @property
+    def path(self) -> str:
+        """The file, for messages."""
+        return self.file.path
+
+    def fail(self, message: str) -> InvalidModelError:
+        """The exception to raise for a graph that breaks a rule of the format."""
+        return InvalidModelError(message, path=self.path, where=self.label.rstrip(" ,"))
+
+    # ---------------------------------------------------------------- whole graphs
+
+    def run(
+        self,
+        graph: wire.Graph,
+        *,
+        given: Sequence[TensorType | None] = (),
+        shapes: Mapping[str, Shape] | None = None,
+    ) -> Graph:
+        """Import a graph with its inputs and outputs; ``unsupported`` has what can't be imported.
+
+        ``given`` has what is known of the types of a body's inputs, ``shapes`` of the main graph's.
+        """
+        self.graph.name = graph.name
+        self._initializers = {t.name: t for t in graph.initializers}
+        if not shapes:
+            self._stated = {v.name: v.dims for v in graph.value_info if v.dims is not None}
+        for index, info in enumerate(graph.inputs):
+            if info.name in self._initializers and not given:
+                continue  # a default that nothing overrides
+            kind = given[index] if index < len(given) else None
+            self._add_input(info, kind, (shapes or {}).get(info.name))
+        self.import_nodes(graph.nodes)
+        if not self.unsupported:
+            self.graph.outputs = [self._output(info) for info in graph.outputs]
+        return self.graph
+
+    def import_nodes(self, nodes: Sequence[wire.Node]) -> None:
+        """Import nodes, in an order in which each has what it reads."""
+        self.file.count(len(nodes))
+        table = importers()
+        known = {*self.values, *self._initializers}
+        for index, node in in_order(nodes, known, self):
+            self._import(node, index, table)
+
+    def _import(self, node: wire.Node, index: int, table: dict[str, Importer]) -> None:
+        domain = _domain(node.domain)
+        source = Source(node, self, index=index, version=self.opsets.get(domain, 0))
+        try:
+            function = self.file.functions.get((domain, node.op_type, node.overload))
+            if function is not None:
+                from nnconv.formats.onnx.functions import inline
+
+                inline(source, function)
+                return
+            importer = table.get(f"{domain}:{node.op_type}" if domain else node.op_type)
+            if importer is None:
+                from nnconv.formats.onnx.functions import expand
+
+                expand(source)
+                return
+            if not source.version:
+                raise source.fail(f"the model imports no version of operator set `{domain}`")
+            importer(source)
+        except NotConvertible as refusal:
+            self.unsupported.extend(refusal.items)
+        except UnsupportedError as refusal:
+            self.unsupported.extend(refusal.items)
+        except GraphError as error:
+            raise source.fail(error.message) from error
+        except (ArithmeticError, LookupError, ValueError) as error:
+            # numbers of the file, which may be any, that the importer couldn't compute with
+            raise source.misfit(error) from error
+        if self.unsupported:
+            self._stand_in(node)
+
+    def _stand_in(self, node: wire.Node) -> None:
+        """Give results to a node that failed, so that the rest can be looked at as well."""
+        for name in node.outputs:
+            if name and name not in self.values:
+                shape = self._stated.get(name)
+                self.values[name] = Value(name, TensorType(DType.FLOAT32, shape))
+
+    def _add_input(self, info: wire.ValueInfo, given: TensorType | None, shape: Shape) -> None:
+        if given is not None:
+            kind = given
+        else:
+            kind = TensorType(self._dtype(info), shape if shape is not None else _dims(info))
+        self.add_input(info.name, kind)
+
+    def add_input(self, name: str, kind: TensorType) -> Value:
+        """Add an input to the graph under construction."""
+        if name in self.values:
+            raise self.fail(f"two inputs are called `{name}`")
+        value = Value(name, kind, origin=Origin("onnx", "", -1, self.label.rstrip(" ,")))
+        self.graph.inputs.append(value)
+        self.values[name] = value
+        return value
+
+    def _dtype(self, info: wire.ValueInfo) -> DType:
+        found = None if info.dtype is None else DTYPES.get(info.dtype)
+        if found is None:
+            raise self.refused_type(info)
+        return found
+
+    def refused_type(self, info: wire.ValueInfo) -> InvalidModelError | UnsupportedError:
+        """What to raise for an input or output that is no tensor of a type at hand."""
+        from nnconv.formats.onnx.scope import refused_value
+
+        return refused_value(info, self.path)
+
+    def _output(self, info: wire.ValueInfo) -> Value:
+        value = self.value(info.name)
+        stated = _dims(info)
+        if value.shape is None and stated is not None:
+            value.type = value.type.with_shape(stated)
+        if self._parent is None and value.name != info.name:  # another output's, or an input's
+            copies = Builder(self.graph).add_typed(
+                Identity(), [value], [value.type], names=[info.name]
+            )
+            return copies[0]
+        return value
+
+    # ---------------------------------------------------------------- values
+
+    def value(self, name: str, reader: Source | None = None) -> Value:
+        """The IR value of a name: an input, a constant, what a node made, or one from outside.
+
+        Raises:
+            InvalidModelError: when nothing gives it.
+        """
+        found = self.find(name)
+        if found is None:
+            message = f"it reads `{name}`, which nothing gives"
+            raise self.fail(message) if reader is None else reader.fail(message)
+        return found
+
+    def find(self, name: str) -> Value | None:
+        """The IR value of a name, or None if there is no such name here or in graphs around."""
+        found = self.values.get(name)
+        if found is None and name in self._initializers:
+            found = self._constant(self._initializers[name])
+        elif found is None and self._parent is not None:
+            outer = self._parent.find(name)
+            found = None if outer is None else self.capture(outer)
+        else:
+            return found
+        if found is not None:
+            self.values[name] = found
+        return found
+
+    def capture(self, outer: Value) -> Value:
+        """What stands for a value of the graph around, inside this body."""
+        if outer.data is not None:
+            return Value(outer.name, outer.type, data=outer.data, origin=outer.origin)
+        found = self.captured.get(outer)
+        if found is None:
+            found = self.captured[outer] = Value(outer.name, outer.type, origin=outer.origin)
+            self.graph.inputs.append(found)
+        return found
+
+    def define(self, name: str, value: Value, source: Source) -> None:
+        """Say what a name stands for.
+
+        Raises:
+            InvalidModelError: when it stands for something already.
+        """
+        if name in self.values:
+            raise source.fail(f"there is a `{name}` already")
+        stated = self._stated.get(name)
+        if stated is not None and value.data is None:
+            shape = merge_shapes(value.shape, stated)
+            if shape != value.shape:
+                value.type = value.type.with_shape(shape)
+        self.values[name] = value
+
+    def _constant(self, tensor: wire.Tensor) -> Value:
+        dtype = DTYPES.get(tensor.dtype)
+        if dtype is None:
+            from nnconv.formats.onnx.scope import refused_tensor
+
+            raise refused_tensor(tensor, self.path)
+        data = tensor.array()
+        return Value(
+            tensor.name, TensorType(dtype, data.shape), data=data, origin=Origin("onnx", "", -1)
+        )
+
+    def reread(self, value: Value, quant: Quant | None) -> Value:
+        """The same codes with other parameters; the value itself where they are its own."""
+        if value.quant == quant:
+            return value
+        kind = TensorType(value.dtype, value.shape, quant)
+        if value.data is not None:
+            return Value(value.name, kind, data=value.data, origin=value.origin)
+        builder = Builder(self.graph, origin=value.origin)
+        return builder.add_typed(
+            Bitcast(dtype=value.dtype), [value], [kind], names=[f"{value.name}/codes"]
+        )[0]
+
+    # ---------------------------------------------------------------- bodies
+
+    def body(self, graph: wire.Graph, what: str, given: Sequence[TensorType | None]) -> GraphImport:
+        """Import a body of a control-flow node; what it captures is in ``captured``.
+
+        ``given`` has what is known of the types of its inputs.
+
+        Raises:
+            NotConvertible: with everything in it that can't be imported.
+        """
+        if self.depth >= DEEPEST:
+            raise self.fail(f"bodies are more than {DEEPEST} deep inside each other")
+        inner = GraphImport(
+            self.file,
+            label=f"{self.label}{what}, ",
+            parent=self,
+            opsets=self.opsets,
+            depth=self.depth + 1,
+        )
+        inner.run(graph, given=given)
+        if inner.unsupported:
+            raise NotConvertible(*inner.unsupported)
+        return inner
+
+
+def _dims(info: wire.ValueInfo) -> Shape:
+    if info.dims is None:
+        return None
+    return tuple(None if isinstance(dim, int) and dim < 0 else dim for dim in info.dims)

@@ -1,0 +1,319 @@
+"""Ops that move, repeat, cut or join elements; constants; shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnconv.errors import Reason
+from nnconv.formats.onnx import wire
+from nnconv.formats.onnx.importer import Importer, Source
+from nnconv.formats.onnx.types import DTYPES
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Value
+from nnconv.ir.types import Shape
+from nnconv.ops import shape as s
+from nnconv.ops.elementwise import Equal, Select
+from nnconv.ops.gather import Gather
+from nnconv.ops.reduce import ReduceProd
+
+
+def import_identity(s_: Source) -> None:
+    """Identity, and ops that are one at inference: the value itself under another name."""
+    s_.bind(0, s_.operand(0))
+
+
+def import_constant(src: Source) -> None:
+    """Constant: a tensor, or numbers as such."""
+    for name, dtype in (
+        ("value_int", np.int64),
+        ("value_ints", np.int64),
+        ("value_float", np.float32),
+        ("value_floats", np.float32),
+    ):
+        if not src.has(name):
+            continue
+        if name.endswith("s"):
+            numbers = src.int_list(name) if dtype is np.int64 else src.float_list(name)
+            src.bind(0, src.const(np.asarray(numbers, dtype), src.node.outputs[0]))
+        else:
+            number = src.int(name) if dtype is np.int64 else src.float(name)
+            src.bind(0, src.const(np.asarray(number, dtype), src.node.outputs[0]))
+        return
+    found = src.node.attributes.get("value") or src.node.attributes.get("sparse_value")
+    tensor = found.value if isinstance(found, wire.Attribute) else found
+    if not isinstance(tensor, wire.Tensor):
+        raise src.unsupported("it holds no tensor of numbers", reason=Reason.OUT_OF_SCOPE)
+    dtype_of = DTYPES.get(tensor.dtype)
+    if dtype_of is None:
+        raise src.unsupported(f"its elements are {tensor.dtype.name}", reason=Reason.OUT_OF_SCOPE)
+    src.bind(0, src.const(tensor.array(), src.node.outputs[0], dtype=dtype_of))
+
+
+def import_reshape(src: Source) -> None:
+    """Reshape: 0 keeps the operand's extent there, unless ``allowzero``."""
+    x = src.operand(0)
+    keeps = not src.int("allowzero", 0)
+    target = src.dims(1)
+    if target is None:
+        src.emit(s.Reshape(shape=None), [x, _with_zeros(src, x, src.operand(1), keeps)])
+        return
+    extents: Shape = target
+    if keeps and any(dim == 0 for dim in target):
+        if x.shape is None or len(x.shape) < len(target):
+            known = None if x.shape is None else len(x.shape)
+            if known is not None and any(d == 0 for d in target[known:]):
+                raise src.fail(f"shape {list(target)} keeps a dimension that rank {known} lacks")
+            if known is None:
+                src.emit(s.Reshape(shape=None), [x, _with_zeros(src, x, src.operand(1), keeps)])
+                return
+        assert x.shape is not None
+        extents = tuple(x.shape[i] if dim == 0 else dim for i, dim in enumerate(target))
+    fixed = static_or_open(extents)
+    if fixed is None:
+        operand = src.operand(1)
+        value = src.emit(s.Reshape(shape=None), [x, _with_zeros(src, x, operand, keeps)])[0]
+        value.type = value.type.with_shape(tuple(None if dim == -1 else dim for dim in extents))
+        return
+    src.emit(s.Reshape(shape=fixed), [x])
+
+
+def static_or_open(extents: Shape) -> tuple[int, ...] | None:
+    """Extents as numbers, the one that isn't known as -1; None if more than one isn't."""
+    if extents is None:
+        return None
+    fixed = tuple(dim if isinstance(dim, int) else -1 for dim in extents)
+    return fixed if fixed.count(-1) <= 1 else None
+
+
+def _with_zeros(src: Source, x: Value, target: Value, keeps: bool) -> Value:
+    """A run-time shape in which zeros, where they mean so, are the extents of ``x``."""
+    if not keeps or not (_may_be_zero(src)):
+        return target
+    sizes = target.shape
+    count = sizes[0] if sizes is not None and len(sizes) == 1 else None
+    if not isinstance(count, int) or x.shape is None:
+        return target
+    dims = src.dims(1)
+    kept = [i for i in range(count) if i < len(x.shape) and (dims is None or dims[i] in (0, None))]
+    if not kept:
+        return target
+    own = src.add(s.ShapeOf(dtype=DType.INT64), [x])
+    places = src.const(np.asarray([min(i, len(x.shape) - 1) for i in range(count)], np.int64))
+    extents = src.add(Gather(axis=0), [own, places])
+    zero = src.const(np.asarray([0], np.int64))
+    return src.add(Select(), [src.add(Equal(), [target, zero]), extents, target])
+
+
+def _may_be_zero(src: Source) -> bool:
+    dims = src.dims(1)
+    return dims is None or any(dim in (0, None) for dim in dims)
+
+
+def import_transpose(src: Source) -> None:
+    """Transpose: the dimensions in reverse where ``perm`` is left out."""
+    x = src.operand(0)
+    perm = src.int_list("perm")
+    if perm is None:
+        perm = tuple(reversed(range(src.rank(x))))
+    src.emit(s.Transpose(perm=perm), [x])
+
+
+def import_flatten(src: Source) -> None:
+    """Flatten: two dimensions, those before ``axis`` and those from it on."""
+    x = src.operand(0)
+    rank = src.rank(x)
+    axis = src.int("axis", 1)
+    if not -rank <= axis <= rank:
+        raise src.fail(f"axis {axis} is out of range for rank {rank}")
+    axis = axis + rank if axis < 0 else axis
+    assert x.shape is not None
+    sizes = [_product(x.shape[:axis]), _product(x.shape[axis:])]
+    fixed = static_or_open(tuple(sizes))
+    if fixed is not None:
+        src.emit(s.Reshape(shape=fixed), [x])
+        return
+    extents = src.add(s.ShapeOf(dtype=DType.INT64, dims=tuple(range(axis))), [x])
+    first = src.add(ReduceProd(axes=(0,), keep_dims=True), [extents])
+    rest = src.const(np.asarray([-1], np.int64))
+    src.emit(s.Reshape(shape=None), [x, src.add(s.Concat(axis=0), [first, rest])])
+
+
+def _product(dims: tuple[int | str | None, ...]) -> int | None:
+    total = 1
+    for dim in dims:
+        if not isinstance(dim, int):
+            return None
+        total *= dim
+    return total
+
+
+def axes_of(src: Source, since: int) -> tuple[int, ...] | None:
+    """Axes: an attribute before opset ``since``, from then on operand 1; None where left out."""
+    if src.version < since:
+        return src.int_list("axes")
+    if src.optional(1) is None:
+        return None
+    return src.required_ints(1, "which axes it works on")
+
+
+def import_squeeze(src: Source) -> None:
+    """Squeeze: all dimensions of extent 1 where no axes are given."""
+    x = src.operand(0)
+    rank = src.rank(x)
+    axes = axes_of(src, 13)
+    assert x.shape is not None
+    if axes is None:
+        if not x.type.is_static:
+            raise src.unsupported(
+                "which extents are 1 is only known at run time",
+                hint="Give the shapes of the inputs (--input-shape).",
+            )
+        axes = tuple(i for i, dim in enumerate(x.shape) if dim == 1)
+    src.emit(s.Squeeze(axes=tuple(sorted({src.axis(a, rank) for a in axes}))), [x])
+
+
+def import_unsqueeze(src: Source) -> None:
+    """Unsqueeze: axes are those of the result."""
+    x = src.operand(0)
+    axes = axes_of(src, 13)
+    if axes is None:
+        raise src.fail("axes are missing")
+    rank = src.rank(x) + len(axes)
+    places = tuple(sorted(src.axis(a, rank) for a in axes))
+    if len(set(places)) != len(places):
+        raise src.fail(f"axes {list(axes)} name a dimension twice")
+    src.emit(s.Unsqueeze(axes=places), [x])
+
+
+def import_concat(src: Source) -> None:
+    """Concat along an axis."""
+    parts = src.all_operands()
+    if not parts:
+        raise src.fail("operand 0 is missing")
+    if len(parts) == 1:
+        src.bind(0, parts[0])
+        return
+    rank = next((len(v.shape) for v in parts if v.shape is not None), None)
+    axis = src.int("axis") if src.version >= 4 else src.int("axis", 1)
+    if rank is None:
+        if axis < 0:
+            raise src.unsupported("the rank of its operands isn't known")
+    else:
+        axis = src.axis(axis, rank)
+    src.emit(s.Concat(axis=axis), parts)
+
+
+def import_split(src: Source) -> None:
+    """Split: sizes as an attribute (before 13) or operand, else equal parts, the last smaller."""
+    x = src.operand(0)
+    axis = src.axis(src.int("axis", 0), src.rank(x))
+    sizes = src.int_list("split") if src.version < 13 else None
+    if src.version >= 13 and src.optional(1) is not None:
+        sizes = src.required_ints(1, "the sizes of its parts")
+    count = len(src.node.outputs)
+    if sizes is None:
+        count = src.int("num_outputs", count)
+        assert x.shape is not None
+        extent = x.shape[axis]
+        if not isinstance(extent, int):
+            raise src.unsupported(
+                f"the extent of dimension {axis} isn't known",
+                hint="Give the shapes of the inputs (--input-shape).",
+            )
+        part = -(-extent // count)
+        sizes = tuple(min(part, max(extent - part * i, 0)) for i in range(count))
+    if len(sizes) < len(src.node.outputs):
+        raise src.fail(f"{len(sizes)} parts for {len(src.node.outputs)} results")
+    src.emit(s.Split(axis=axis, sizes=sizes), [x])
+
+
+def import_tile(src: Source) -> None:
+    """Tile."""
+    x, repeats = src.operand(0), src.ints(1)
+    if repeats is None:
+        src.emit(s.Tile(repeats=None), [x, src.operand(1)])
+    else:
+        src.emit(s.Tile(repeats=repeats), [x])
+
+
+def import_expand(src: Source) -> None:
+    """Expand: broadcasting both ways; the result's rank may be the operand's."""
+    x = src.operand(0)
+    target = src.ints(1)
+    if target is None or x.shape is None:
+        shape = src.operand(1)
+        own = src.add(s.ShapeOf(dtype=DType.INT64), [x])
+        src.emit(s.BroadcastTo(shape=None), [x, src.add(s.BroadcastArgs(), [own, shape])])
+        return
+    rank = max(len(target), len(x.shape))
+    given = (1,) * (rank - len(target)) + target
+    own_dims = (1,) * (rank - len(x.shape)) + x.shape
+    extents = []
+    for dim, wanted in zip(own_dims, given, strict=True):
+        if not isinstance(dim, int) and wanted == 1:
+            extents = None
+            break
+        extents.append(dim if wanted == 1 else wanted)
+    if extents is None:
+        own = src.add(s.ShapeOf(dtype=DType.INT64), [x])
+        both = src.add(s.BroadcastArgs(), [own, src.operand(1)])
+        src.emit(s.BroadcastTo(shape=None), [x, both])
+        return
+    src.emit(s.BroadcastTo(shape=tuple(int(d) for d in extents)), [x])
+
+
+def import_shape(src: Source) -> None:
+    """Shape, from opset 15 of a range of dimensions."""
+    x = src.operand(0)
+    if not src.has("start") and not src.has("end"):
+        src.emit(s.ShapeOf(dtype=DType.INT64), [x])
+        return
+    dims = range(src.rank(x))[slice(src.int("start", 0), src.int("end", 1 << 31))]
+    src.emit(s.ShapeOf(dtype=DType.INT64, dims=tuple(dims)), [x])
+
+
+def import_size(src: Source) -> None:
+    """Size: the product of the extents."""
+    extents = src.add(s.ShapeOf(dtype=DType.INT64), [src.operand(0)])
+    src.emit(ReduceProd(axes=(0,), keep_dims=False), [extents])
+
+
+def import_constant_of_shape(src: Source) -> None:
+    """ConstantOfShape: float zeros where no value is given."""
+    tensor = src.tensor("value")
+    if tensor is None:
+        value = src.const(np.zeros((), np.float32))
+    else:
+        dtype = DTYPES.get(tensor.dtype)
+        if dtype is None:
+            raise src.unsupported(f"its value is {tensor.dtype.name}")
+        value = src.const(tensor.array().reshape(()), dtype=dtype)
+    shape = src.ints(0)
+    if shape is None:
+        src.emit(s.Fill(shape=None), [value, src.operand(0)])
+    else:
+        src.emit(s.Fill(shape=shape), [value])
+
+
+def import_range(src: Source) -> None:
+    """Range: start, limit, delta."""
+    src.emit(s.Range(), [src.operand(i) for i in range(3)])
+
+
+IMPORTERS: dict[str, Importer] = {
+    "Identity": import_identity,
+    "Constant": import_constant,
+    "Reshape": import_reshape,
+    "Transpose": import_transpose,
+    "Flatten": import_flatten,
+    "Squeeze": import_squeeze,
+    "Unsqueeze": import_unsqueeze,
+    "Concat": import_concat,
+    "Split": import_split,
+    "Tile": import_tile,
+    "Expand": import_expand,
+    "Shape": import_shape,
+    "Size": import_size,
+    "ConstantOfShape": import_constant_of_shape,
+    "Range": import_range,
+}

@@ -1,0 +1,87 @@
+"""What nnconv notes in an ONNX file's metadata, for which ONNX has no place, read back.
+
+The writer notes a signature's names, which inputs and outputs are states, and the quantization of
+the interface. Notes that don't suit the graph (another tool may have changed it) count for nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nnconv.ir.graph import Signature, State, Value
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import TensorType, static_shape
+
+SIGNATURE, STATES, QUANTIZATION = "nnconv.signature", "nnconv.states", "nnconv.quantization"
+"""Keys of the entries."""
+
+
+def restore(plain: Signature, metadata: Mapping[str, str]) -> Signature:
+    """The entry point with the names, states and parameters that its file notes."""
+    inputs = {v.name: v for v in plain.graph.inputs}
+    outputs = dict(zip(plain.output_names, plain.graph.outputs, strict=True))
+    _restore_quants(_entry(metadata, QUANTIZATION, dict), inputs)
+    states = _states(_entry(metadata, STATES, list), inputs, outputs)
+    if states:
+        first = len(plain.graph.inputs) - len(states)
+        if [s.input for s in states] != plain.graph.inputs[first:]:
+            states = []
+    counts = len(plain.graph.inputs) - len(states), len(plain.graph.outputs) - len(states)
+    noted = _entry(metadata, SIGNATURE, dict) or {}
+    called = {
+        side: {str(tensor): str(name) for name, tensor in _mapping(noted.get(side)).items()}
+        for side in ("inputs", "outputs")
+    }
+    return Signature(
+        str(noted.get("key", "")),
+        plain.graph,
+        tuple(called["inputs"].get(n, n) for n in plain.input_names[: counts[0]]),
+        tuple(called["outputs"].get(n, n) for n in plain.output_names[: counts[1]]),
+        tuple(states),
+    )
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _entry(metadata: Mapping[str, str], key: str, kind: type) -> Any:
+    try:
+        found = json.loads(metadata.get(key, "null"))
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, kind) else None
+
+
+def _restore_quants(noted: Any, inputs: Mapping[str, Value]) -> None:
+    for name, entry in _mapping(noted).items():
+        value = inputs.get(name)
+        if value is None or value.quant is not None or not value.dtype.is_integer:
+            continue
+        try:
+            scale, zero_point = entry["scale"], entry["zero_point"]
+            if len(scale) == 1 and not value.use_count:
+                quant = Quant.per_tensor(float(scale[0]), int(zero_point[0]))
+                value.type = TensorType(value.dtype, value.shape, quant)
+        except (LookupError, TypeError, ValueError):
+            continue
+
+
+def _states(noted: Any, inputs: Mapping[str, Value], outputs: Mapping[str, Value]) -> list[State]:
+    states = []
+    for entry in noted or ():
+        fields = _mapping(entry)
+        before, after = inputs.get(fields.get("input", "")), outputs.get(fields.get("output", ""))
+        shape = None if before is None else static_shape(before.shape)
+        if before is None or after is None or shape is None:
+            return []
+        try:
+            initial = np.broadcast_to(np.asarray(fields.get("initial"), before.dtype.numpy), shape)
+        except (TypeError, ValueError, OverflowError):
+            return []
+        states.append(State(before, after, initial, str(fields.get("name", before.name))))
+    return states

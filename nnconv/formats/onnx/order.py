@@ -1,0 +1,83 @@
+"""The order of nodes: ONNX wants each after those whose results it takes, not all files keep to it.
+
+Depth first from each node in file order, so that a sorted file stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from nnconv.formats.onnx import wire
+
+if TYPE_CHECKING:
+    from nnconv.formats.onnx.graph import GraphImport
+
+
+def in_order(
+    nodes: Sequence[wire.Node], known: set[str], scope: GraphImport
+) -> Iterator[tuple[int, wire.Node]]:
+    """Each node with its place in the file, after all nodes whose results it or a body of it reads.
+
+    ``known`` are the names that have values already.
+
+    Raises:
+        InvalidModelError: when nodes wait for each other.
+    """
+    if _is_sorted(nodes, known):
+        yield from enumerate(nodes)
+        return
+    makers = {name: i for i, node in enumerate(nodes) for name in node.outputs if name}
+    state = bytearray(len(nodes))  # 0 unseen, 1 waiting for others, 2 given out
+    for start in range(len(nodes)):
+        stack = [start]
+        while stack:
+            index = stack[-1]
+            if state[index] == 2:
+                stack.pop()
+                continue
+            needed = [
+                makers[name]
+                for name in reads(nodes[index])
+                if name not in known and name in makers and state[makers[name]] != 2
+            ]
+            if state[index] == 1 or not needed:
+                if needed:
+                    raise scope.fail(f"nodes wait for each other's results: {nodes[index]!r}")
+                state[index] = 2
+                stack.pop()
+                yield index, nodes[index]
+                continue
+            state[index] = 1
+            if any(state[other] == 1 for other in needed):
+                raise scope.fail(f"nodes wait for each other's results: {nodes[index]!r}")
+            stack.extend(reversed(needed))
+
+
+def _is_sorted(nodes: Sequence[wire.Node], known: set[str]) -> bool:
+    made = {name for node in nodes for name in node.outputs}
+    met = set(known)
+    for node in nodes:
+        if any(name in made and name not in met for name in reads(node)):
+            return False
+        met.update(node.outputs)
+    return True
+
+
+def reads(node: wire.Node) -> set[str]:
+    """The names that a node reads, those that its bodies take from outside included."""
+    names = {name for name in node.inputs if name}
+    for value in node.attributes.values():
+        found = value.value if isinstance(value, wire.Attribute) else value
+        for graph in found if isinstance(found, list | tuple) else (found,):
+            if isinstance(graph, wire.Graph):
+                names |= _free(graph)
+    return names
+
+
+def _free(graph: wire.Graph) -> set[str]:
+    own = {v.name for v in graph.inputs} | {t.name for t in graph.initializers}
+    own.update(name for node in graph.nodes for name in node.outputs)
+    read = {name for node in graph.nodes for name in reads(node)}
+    read.update(v.name for v in graph.outputs)
+    return read - own

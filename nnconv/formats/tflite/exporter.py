@@ -1,0 +1,420 @@
+"""From the IR to TFLite operators: the context that the op exporters work in.
+
+An exporter (``nnconv.formats.tflite.exports.<family>``) gets the node and one ``Target``; it takes
+operands as tensors and adds operators that make the results' tensors:
+
+    def export_max_pool(node: Node, t: Target) -> None:
+        t.require(node, plain=FLOAT32, codes=ACTIVATION_CODES)
+        t.emit("MAX_POOL_2D", [t.tensor(node.inputs[0])], node.outputs[0],
+               ("Pool2DOptions", {"padding": ..., "stride_h": ...}))
+
+    EXPORTERS = {MaxPool2D: export_max_pool}
+
+A value and a tensor have the same type: dtype, shape, quantization. What TFLite doesn't take as it
+is, an exporter refuses (``Target.require``, ``Target.refused``); the driver then does the op in
+other types or decomposes it (``nnconv.decompositions``), and exports what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from nnconv.decompositions.base import Evaluate, Refused, replace
+from nnconv.errors import Reason, UnsupportedItem
+from nnconv.formats.tflite import build
+from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
+from nnconv.formats.tflite.types import CODES, quantization_of
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Activation, Op, Role
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import Shape, TensorType
+
+Exporter: TypeAlias = "Callable[[Node, Target], None]"
+
+Options: TypeAlias = "tuple[str, Mapping[str, Any]] | None"
+"""A table's name in the schema, and its fields; those left out have the schema's defaults."""
+
+FLOAT32 = frozenset({DType.FLOAT32})
+NO_TYPES: frozenset[DType] = frozenset()
+CODES8 = frozenset({DType.INT8, DType.UINT8})
+ACTIVATION_CODES = CODES8 | {DType.INT16}
+"""Types of quantized activations that most kernels take."""
+
+MOST_STEPS = 24
+"""How often what a node was replaced by may itself be replaced."""
+
+
+@cache
+def _family(stem: str) -> dict[type[Op], Exporter]:
+    name = f"nnconv.formats.tflite.exports.{stem}"
+    return import_module(name).EXPORTERS if find_spec(name) else {}
+
+
+def exporter_of(op: type[Op]) -> Exporter | None:
+    """The exporter of an op: it stands in the file of the op's own stem."""
+    return _family(op.__module__.rpartition(".")[2]).get(op)
+
+
+@dataclass
+class FileTarget:
+    """The file under construction.
+
+    Attributes:
+        evaluate: runs one node on constants.
+        subgraphs: the finished subgraphs; an entry is None while its graph is being exported.
+        notes: what a user should know of how nodes were carried over.
+    """
+
+    evaluate: Evaluate
+    subgraphs: list[build.Subgraph | None] = field(default_factory=list)
+    notes: dict[str, None] = field(default_factory=dict)
+
+    def subgraph(self, graph: Graph) -> tuple[int, list[UnsupportedItem]]:
+        """Export a graph as a subgraph; gives its index and what couldn't be exported."""
+        index = len(self.subgraphs)
+        self.subgraphs.append(None)
+        target = Target(self)
+        for value in graph.inputs:
+            target.declare(value)
+        refused = target.run(graph)
+        if not refused:
+            self.subgraphs[index] = target.finish(graph)
+        return index, refused
+
+
+class Target:
+    """A TFLite subgraph under construction, as exporters see it.
+
+    Attributes:
+        file: the file that it belongs to.
+        tensors: its tensors so far.
+        operators: its operators so far.
+        current: the IR node being exported.
+    """
+
+    def __init__(self, file: FileTarget) -> None:
+        self.file = file
+        self.tensors: list[build.Tensor] = []
+        self.operators: list[build.Operator] = []
+        self.current: Node | None = None
+        self._index: dict[Value, int] = {}
+        self._consts: dict[tuple[object, ...], int] = {}
+
+    # ---------------------------------------------------------------- tensors
+
+    def tensor(self, value: Value | None) -> int:
+        """The tensor of a value; -1 for an absent operand."""
+        if value is None:
+            return -1
+        found = self._index.get(value)
+        if found is None:
+            assert value.data is not None, f"{value!r} was never produced"
+            found = self._add_tensor(value.type, value.name, value.data)
+            self._index[value] = found
+        return found
+
+    def declare(self, value: Value) -> int:
+        """Make the tensor of a value that an input or operator gives."""
+        assert value not in self._index, f"{value!r} has a tensor already"
+        index = self._index[value] = self._add_tensor(value.type, value.name)
+        return index
+
+    def temp(self, kind: TensorType) -> int:
+        """A tensor for a result in between."""
+        return self._add_tensor(kind, self._inner_name())
+
+    def const(
+        self,
+        data: np.ndarray,
+        *,
+        quant: Quant | None = None,
+        dtype: DType | None = None,
+        name: str = "",
+    ) -> int:
+        """A constant tensor; equal small ones are made once."""
+        data = np.asarray(data)
+        kind = TensorType(dtype or DType.of(data), tuple(data.shape), quant)
+        if data.size > 64:
+            return self._add_tensor(kind, name or self._inner_name(), data)
+        key = (kind.dtype, kind.shape, quant, data.tobytes())
+        found = self._consts.get(key)
+        if found is None:
+            found = self._consts[key] = self._add_tensor(kind, name or self._inner_name(), data)
+        return found
+
+    def ints(self, numbers: Iterable[int], dtype: DType = DType.INT32) -> int:
+        """A constant vector of integers: axes, shapes, paddings."""
+        return self.const(np.asarray(tuple(numbers), dtype.numpy))
+
+    def scalar(self, number: int, dtype: DType = DType.INT32) -> int:
+        """A constant integer of rank 0."""
+        return self.const(np.asarray(number, dtype.numpy))
+
+    def index(self, value: Value) -> int:
+        """An index operand as int32, whatever integer type it has."""
+        if value.dtype is DType.INT32:
+            return self.tensor(value)
+        kind = TensorType(DType.INT32, value.shape)
+        if value.data is not None:
+            return self._add_tensor(kind, value.name, value.data.astype(np.int32))
+        return self.cast(self.tensor(value), value.dtype, kind)
+
+    def cast(self, tensor: int, old: DType, kind: TensorType) -> int:
+        """A tensor's numbers in another type."""
+        options = ("CastOptions", {"in_data_type": CODES[old], "out_data_type": CODES[kind.dtype]})
+        return self.result("CAST", [tensor], kind, options)
+
+    def requantized(self, value: Value, quant: Quant, dtype: DType | None = None) -> int:
+        """A quantized value's tensor under other parameters."""
+        target = dtype or value.dtype
+        if value.quant == quant and value.dtype is target:
+            return self.tensor(value)
+        kind = TensorType(target, value.shape, quant)
+        return self.result("QUANTIZE", [self.tensor(value)], kind, ("QuantizeOptions", {}))
+
+    def _add_tensor(self, kind: TensorType, name: str, data: np.ndarray | None = None) -> int:
+        shape, signature = file_shape(kind.shape)
+        self.tensors.append(
+            build.Tensor(
+                name,
+                CODES[kind.dtype],
+                shape,
+                shape_signature=signature,
+                data=stored(data, kind.dtype),
+                quant=None if kind.quant is None else quantization_of(kind.quant),
+                has_rank=kind.shape is not None,
+            )
+        )
+        return len(self.tensors) - 1
+
+    def _inner_name(self) -> str:
+        base = self.current.outputs[0].name if self.current and self.current.outputs else ""
+        return f"{base}/{len(self.tensors)}"
+
+    # ---------------------------------------------------------------- operators
+
+    def operator(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        options: Options = None,
+        *,
+        version: int = 1,
+        **more: Any,
+    ) -> None:
+        """Add an operator between tensors; ``more`` goes to ``build.Operator``."""
+        code = BUILTIN_OPERATOR[name]
+        self.operators.append(
+            build.Operator(code, inputs, outputs, options, version=version, **more)
+        )
+
+    def result(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        kind: TensorType,
+        options: Options = None,
+        *,
+        version: int = 1,
+        **more: Any,
+    ) -> int:
+        """Add an operator of one result in between; gives its tensor."""
+        tensor = self.temp(kind)
+        self.operator(name, inputs, [tensor], options, version=version, **more)
+        return tensor
+
+    def emit(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        value: Value,
+        options: Options = None,
+        *,
+        version: int = 1,
+        quant: Quant | None = None,
+        **more: Any,
+    ) -> None:
+        """Add the operator that makes ``value``.
+
+        ``quant`` are the parameters that the operator gives where it leaves no choice: a QUANTIZE
+        follows where the value has others.
+        """
+        if quant is None or value.quant is None or value.quant == quant:
+            self.operator(name, inputs, [self.declare(value)], options, version=version, **more)
+            return
+        kind = TensorType(value.dtype, value.shape, quant)
+        made = self.result(name, inputs, kind, options, version=version, **more)
+        self.operator("QUANTIZE", [made], [self.declare(value)], ("QuantizeOptions", {}))
+
+    # ---------------------------------------------------------------- refusals
+
+    def require(
+        self,
+        node: Node,
+        *,
+        plain: frozenset[DType],
+        codes: frozenset[DType] = NO_TYPES,
+        operands: Sequence[int] | None = None,
+    ) -> None:
+        """See that operands (the data ones when None) have types that the operator takes.
+
+        ``plain`` are those of numbers as such, ``codes`` those of codes.
+
+        Raises:
+            Refused: one has another; the node will be done in one of ``plain`` instead.
+        """
+        places = tuple(data_operands(node) if operands is None else operands)
+        for place in places:
+            value = node.inputs[place]
+            if value is None:
+                continue
+            if value.dtype not in (codes if value.type.has_codes else plain):
+                raise Refused(
+                    f"operand `{value.name}` is {value.type}", types=plain, operands=places
+                )
+
+    def refused(self, why: str, *, reason: Reason = Reason.IMPOSSIBLE, hint: str = "") -> Refused:
+        """The exception to raise for a node that TFLite doesn't take as it is."""
+        return Refused(why, reason=reason, hint=hint)
+
+    def activation(self, activation: Activation) -> int:
+        """The number of a fused activation.
+
+        Raises:
+            Refused: kernels don't apply it; it will be a node of its own instead.
+        """
+        number = ACTIVATION_NUMBERS.get(activation)
+        if number is None:
+            raise Refused(f"fused activation {activation.value}", activation=True)
+        return number
+
+    def note(self, text: str) -> None:
+        """Tell the user something, once."""
+        self.file.notes[text] = None
+
+    # ---------------------------------------------------------------- whole graphs
+
+    def run(self, graph: Graph) -> list[UnsupportedItem]:
+        """Export every node of a graph whose inputs are declared.
+
+        Returns what couldn't be exported.
+        """
+        refused: list[UnsupportedItem] = []
+        for node in graph.nodes:
+            refused += self._export(node, MOST_STEPS)
+        self.current = None
+        return refused
+
+    def _export(self, node: Node, steps: int) -> list[UnsupportedItem]:
+        """Export one node, or what takes its place."""
+        mark = self._mark()
+        self.current = node
+        try:
+            (exporter_of(type(node.op)) or _no_form)(node, self)
+        except NotExportable as refusal:
+            self._stand_in(node)
+            return list(refusal.items)
+        except Refused as refusal:
+            self._back_to(mark)
+            where = str(node.origin) or node.op.name
+            name = node.outputs[0].name if node.outputs else ""
+            item = UnsupportedItem(
+                op=node.op.name,
+                where=f"{where} (`{name}`)",
+                why=refusal.why,
+                reason=refusal.reason,
+                hint=refusal.hint,
+            )
+            parts = replace(node, refusal, self.file.evaluate) if steps else None
+            if parts is None:
+                self._stand_in(node)
+                return [item]
+        else:
+            return []
+        return [again for part in parts for again in self._export(part, steps - 1)]
+
+    def _stand_in(self, node: Node) -> None:
+        """Give tensors to the results of a node that failed, so that the rest is looked at too."""
+        for value in node.outputs:
+            self._index.setdefault(value, 0)
+
+    def _mark(self) -> tuple[int, ...]:
+        return (
+            len(self.tensors),
+            len(self.operators),
+            len(self._index),
+            len(self._consts),
+            len(self.file.subgraphs),
+        )
+
+    def _back_to(self, mark: tuple[int, ...]) -> None:
+        """Forget what a refused node has added."""
+        tensors, operators, index, consts, subgraphs = mark
+        del self.tensors[tensors:], self.operators[operators:], self.file.subgraphs[subgraphs:]
+        for table, size in ((self._index, index), (self._consts, consts)):
+            while len(table) > size:
+                table.popitem()
+
+    def finish(self, graph: Graph) -> build.Subgraph:
+        """The subgraph, once every node is exported."""
+        return build.Subgraph(
+            graph.name,
+            self.tensors,
+            [self.tensor(v) for v in graph.inputs],
+            [self.tensor(v) for v in graph.outputs],
+            self.operators,
+        )
+
+
+def _no_form(node: Node, t: Target) -> None:
+    raise Refused("no TFLite form is known", reason=Reason.NOT_IMPLEMENTED)
+
+
+class NotExportable(Exception):  # noqa: N818 - a refusal that the writer collects, not an error
+    """Raised by an exporter for what nothing can take the place of, such as a body's contents."""
+
+    def __init__(self, *items: UnsupportedItem) -> None:
+        super().__init__("; ".join(map(str, items)))
+        self.items = items
+
+
+def data_operands(node: Node) -> list[int]:
+    """The numbers of a node's data operands."""
+    formal = node.op.operands
+    roles = [formal[min(i, len(formal) - 1)].role for i in range(len(node.inputs))]
+    return [i for i, role in enumerate(roles) if role is Role.DATA]
+
+
+def file_shape(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """A shape as the file has it: open extents are 1, and -1 in the signature, None without any."""
+    if shape is None:
+        return (), None
+    if all(isinstance(dim, int) for dim in shape):
+        return tuple(int(dim) for dim in shape), None  # type: ignore[arg-type]
+    fixed = tuple(dim if isinstance(dim, int) else 1 for dim in shape)
+    return fixed, tuple(dim if isinstance(dim, int) else -1 for dim in shape)
+
+
+def stored(data: np.ndarray | None, dtype: DType) -> np.ndarray | None:
+    """A constant's elements as ``build.Tensor`` takes them."""
+    if data is not None and dtype is DType.BFLOAT16:
+        return data.view(np.uint16)
+    return data
+
+
+ACTIVATION_NUMBERS = {
+    Activation.NONE: 0,
+    Activation.RELU: 1,
+    Activation.RELU_N1_TO_1: 2,
+    Activation.RELU6: 3,
+}
+"""Fused activations that kernels apply; the others stand as ops of their own."""

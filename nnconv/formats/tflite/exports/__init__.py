@@ -1,0 +1,1 @@
+"""Writing IR ops as TFLite operators, one file an op family; each has a table EXPORTERS."""

@@ -1,0 +1,87 @@
+"""Writing an IR model as a TFLite file: subgraphs, interface, signature, variables."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from nnconv.decompositions.base import Evaluate
+from nnconv.errors import UnsupportedError
+from nnconv.formats.tflite import build
+from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
+from nnconv.formats.tflite.exporter import FileTarget
+from nnconv.formats.written import Written
+from nnconv.ir.builder import Builder
+from nnconv.ir.graph import Graph, Model, Signature
+from nnconv.ops.shape import Identity
+
+SIGNATURE_KEY = "serving_default"
+"""The entry point's name where the source, of another format, has none."""
+
+_NAMES = {code: name for name, code in BUILTIN_OPERATOR.items()}
+
+
+def to_wire(
+    model: Model, signature: Signature, *, evaluate: Evaluate
+) -> tuple[build.File, Written]:
+    """One entry point of a model in NHWC form as a TFLite file.
+
+    ``evaluate`` runs one node on constants.
+
+    Raises:
+        UnsupportedError: with every node that TFLite can't hold.
+    """
+    graph = signature.graph
+    _own_outputs(graph)
+    target = FileTarget(evaluate)
+    _, refused = target.subgraph(graph)
+    if refused:
+        raise UnsupportedError(dict.fromkeys(refused), path=model.source)
+    subgraphs = [s for s in target.subgraphs if s is not None]
+    file = build.File(
+        subgraphs,
+        signatures=_signatures(model, signature, subgraphs[0]),
+        metadata=model.metadata if model.format == "tflite" else None,
+        description=model.description,
+    )
+    counts = Counter(
+        op.code if isinstance(op.code, str) else _NAMES[op.code]
+        for subgraph in subgraphs
+        for op in subgraph.operators
+    )
+    main = subgraphs[0]
+    report = Written(
+        inputs=[main.tensors[i].name for i in main.inputs],
+        outputs=[main.tensors[i].name for i in main.outputs],
+        counts=dict(counts),
+        notes=list(target.notes),
+    )
+    return file, report
+
+
+def _own_outputs(graph: Graph) -> None:
+    """Let each output be the result of a node, and stand among the outputs once."""
+    seen = set()
+    builder = Builder(graph)
+    for place, value in enumerate(graph.outputs):
+        if value.producer is not None and value not in seen:
+            seen.add(value)
+            continue
+        copies = builder.add_typed(Identity(), [value], [value.type], names=[value.name])
+        graph.outputs[place] = copies[0]
+
+
+def _signatures(model: Model, signature: Signature, main: build.Subgraph) -> list[build.Signature]:
+    if not signature.key and model.format == "tflite":
+        return []
+    inputs = [main.tensors[i].name for i in main.inputs]
+    outputs = [main.tensors[i].name for i in main.outputs]
+    called = [*signature.input_names, *inputs[len(signature.input_names) :]]
+    given = [*signature.output_names, *outputs[len(signature.output_names) :]]
+    return [
+        build.Signature(
+            signature.key or SIGNATURE_KEY,
+            0,
+            list(zip(called, main.inputs, strict=True)),
+            list(zip(given, main.outputs, strict=True)),
+        )
+    ]
