@@ -85,7 +85,15 @@ _SCALARS = {
 @st.composite
 def attribute_pairs(draw, graphs):
     """Draw a value and the field of AttributeProto that it goes to, with its content there."""
-    kind = draw(st.sampled_from(AttributeType))
+    kind = draw(
+        st.sampled_from(
+            [
+                kind
+                for kind in AttributeType
+                if kind in protobuf._LIST_KINDS or kind in protobuf._ITEM_KINDS
+            ]
+        )
+    )
     many = kind in protobuf._ITEM_KINDS
     item_kind = protobuf._ITEM_KINDS.get(kind, kind)
     if item_kind is AttributeType.TENSOR:

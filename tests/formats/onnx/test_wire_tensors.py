@@ -62,8 +62,9 @@ def random_array(dtype, shape, seed=0):
     return (rng.normal(size=shape) + (1j if storage.kind == "c" else 0)).astype(storage)
 
 
-def test_every_element_type_but_strings_is_tested():
-    assert set(payload._STORAGE) == set(DataType) - {DataType.STRING}
+def test_every_element_type_but_strings_and_6_bit_floats_is_tested():
+    unwritten = {DataType.STRING, DataType.FLOAT6E2M3, DataType.FLOAT6E3M2}
+    assert set(payload._STORAGE) == set(DataType) - unwritten
 
 
 @pytest.mark.parametrize("dtype", KNOWN, ids=lambda dtype: dtype.name)
