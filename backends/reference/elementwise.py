@@ -16,6 +16,11 @@ from nnconv.ops import elementwise as e
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
+def erf(x: Array) -> Array:
+    """The error function."""
+    return np.asarray(_erf(x))
+
+
 def activate(x: Array, activation: Activation) -> Array:
     """X behind an activation."""
     if activation is Activation.NONE:
@@ -47,7 +52,7 @@ def _gelu(op: e.Gelu, x: Array) -> list[Array]:
     if op.approximate:
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
         return [0.5 * x * (1 + np.tanh(inner))]
-    return [(0.5 * x * (1 + _erf(x / math.sqrt(2)))).astype(x.dtype)]
+    return [(0.5 * x * (1 + erf(x / math.sqrt(2)))).astype(x.dtype)]
 
 
 def _elu(op: e.Elu, x: Array) -> list[Array]:
@@ -58,20 +63,20 @@ def _div(op: e.Div, a: Array, b: Array) -> list[Array]:
     if np.issubdtype(np.result_type(a, b), np.integer):
         if not np.all(b):
             raise ValueError("division by zero")
-        quotient = np.abs(a.astype(np.int64)) // np.abs(b.astype(np.int64))
-        result = (np.sign(a.astype(np.int64)) * np.sign(b.astype(np.int64)) * quotient).astype(
-            a.dtype
-        )
+        quotient = np.floor_divide(a, b)  # rounded down: one more where that isn't toward zero
+        result = quotient + ((np.fmod(a, b) != 0) & ((a < 0) != (b < 0))).astype(a.dtype)
     else:
         result = a / b
     return [activate(result, op.activation)]
 
 
-def _unary(function: Callable[[Array], Array]) -> Kernel:
+def unary(function: Callable[[Array], Array]) -> Kernel:
+    """The kernel of an op that is a numpy function of one operand."""
     return lambda op, x: [function(x)]
 
 
-def _binary(function: Callable[[Array, Array], Array]) -> Kernel:
+def binary(function: Callable[[Array, Array], Array]) -> Kernel:
+    """The kernel of an op that is a numpy function of two operands."""
     return lambda op, a, b: [function(a, b)]
 
 
@@ -121,52 +126,52 @@ def _add_n(op: e.AddN, *terms: Array) -> list[Array]:
 
 
 KERNELS: dict[type[Op], Kernel] = {
-    e.Abs: _unary(np.abs),
-    e.Neg: _unary(np.negative),
-    e.Sign: _unary(np.sign),
-    e.Square: _unary(np.square),
-    e.Sqrt: _unary(np.sqrt),
-    e.Rsqrt: _unary(lambda x: 1 / np.sqrt(x)),
-    e.Exp: _unary(np.exp),
-    e.Log: _unary(np.log),
-    e.Sin: _unary(np.sin),
-    e.Cos: _unary(np.cos),
-    e.Floor: _unary(np.floor),
-    e.Ceil: _unary(np.ceil),
-    e.Round: _unary(np.rint),
-    e.Tanh: _unary(np.tanh),
-    e.Sigmoid: _unary(sigmoid),
-    e.HardSwish: _unary(lambda x: x * (np.clip(x + 3, 0, 6) / 6)),
+    e.Abs: unary(np.abs),
+    e.Neg: unary(np.negative),
+    e.Sign: unary(np.sign),
+    e.Square: unary(np.square),
+    e.Sqrt: unary(np.sqrt),
+    e.Rsqrt: unary(lambda x: 1 / np.sqrt(x)),
+    e.Exp: unary(np.exp),
+    e.Log: unary(np.log),
+    e.Sin: unary(np.sin),
+    e.Cos: unary(np.cos),
+    e.Floor: unary(np.floor),
+    e.Ceil: unary(np.ceil),
+    e.Round: unary(np.rint),
+    e.Tanh: unary(np.tanh),
+    e.Sigmoid: unary(sigmoid),
+    e.HardSwish: unary(lambda x: x * (np.clip(x + 3, 0, 6) / 6)),
     e.Clip: lambda op, x: [_clamp(x, op.low, op.high)],
     e.Elu: _elu,
     e.LeakyRelu: lambda op, x: [np.where(x > 0, x, x * x.dtype.type(op.alpha))],
     e.Gelu: _gelu,
-    e.LogicalNot: _unary(np.logical_not),
-    e.ZerosLike: _unary(np.zeros_like),
-    e.ComplexAbs: _unary(np.abs),
-    e.Real: _unary(np.real),
-    e.Imag: _unary(np.imag),
+    e.LogicalNot: unary(np.logical_not),
+    e.ZerosLike: unary(np.zeros_like),
+    e.ComplexAbs: unary(np.abs),
+    e.Real: unary(np.real),
+    e.Imag: unary(np.imag),
     e.Add: _arithmetic(np.add),
     e.Sub: _arithmetic(np.subtract),
     e.Mul: _arithmetic(np.multiply),
     e.Div: _div,
-    e.Maximum: _binary(np.maximum),
-    e.Minimum: _binary(np.minimum),
+    e.Maximum: binary(np.maximum),
+    e.Minimum: binary(np.minimum),
     e.Pow: _pow,
     e.FloorDiv: _floor_div,
     e.FloorMod: _floor_mod,
-    e.SquaredDifference: _binary(lambda a, b: np.square(a - b)),
-    e.Atan2: _binary(np.arctan2),
-    e.BitwiseXor: _binary(np.bitwise_xor),
+    e.SquaredDifference: binary(lambda a, b: np.square(a - b)),
+    e.Atan2: binary(np.arctan2),
+    e.BitwiseXor: binary(np.bitwise_xor),
     e.RightShift: _right_shift,
-    e.Equal: _binary(np.equal),
-    e.NotEqual: _binary(np.not_equal),
-    e.Less: _binary(np.less),
-    e.LessEqual: _binary(np.less_equal),
-    e.Greater: _binary(np.greater),
-    e.GreaterEqual: _binary(np.greater_equal),
-    e.LogicalAnd: _binary(np.logical_and),
-    e.LogicalOr: _binary(np.logical_or),
+    e.Equal: binary(np.equal),
+    e.NotEqual: binary(np.not_equal),
+    e.Less: binary(np.less),
+    e.LessEqual: binary(np.less_equal),
+    e.Greater: binary(np.greater),
+    e.GreaterEqual: binary(np.greater_equal),
+    e.LogicalAnd: binary(np.logical_and),
+    e.LogicalOr: binary(np.logical_or),
     e.PRelu: lambda op, x, slope: [np.where(x >= 0, x, x * slope)],
     e.Select: _select,
     e.AddN: _add_n,

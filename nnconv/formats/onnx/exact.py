@@ -63,6 +63,11 @@ def extreme(t: Target, op_type: str, names: Sequence[str], dtype: DType) -> str:
     return through(t, op_type, names, dtype, _NO_EXTREMES)
 
 
+def lacks_extremes(dtype: DType) -> bool:
+    """Whether there are no kernels of Max, Min and Clip for a type."""
+    return dtype in _NO_EXTREMES
+
+
 def clip(t: Target, name: str, dtype: DType, bounds: tuple[float, float]) -> str:
     """Integers clamped to ``bounds``, which may be infinite and are whole numbers otherwise."""
     low, high = dtype.int_range
@@ -128,6 +133,56 @@ def floor_modulus(t: Target, a: str, b: str, *, divisor: Value) -> str:
 # -------------------------------------------------------------------- bits
 
 
+def shift_left(t: Target, x: str, amount: str, *, dtype: DType) -> str:
+    """``x * 2**amount``, what doesn't fit dropped; 0 where the amount is outside of the width."""
+    raw = _UNSIGNED[dtype.bits]
+    shifted = t.node(
+        "BitShift", [_as(t, x, dtype, raw), _amount(t, amount, dtype)], direction="LEFT"
+    )
+    zero = t.const(np.zeros((), raw.numpy))
+    kept = select(t, _is_inside(t, amount, dtype), shifted, zero, dtype=raw)
+    return _as(t, kept, raw, dtype)
+
+
+def shift_out(t: Target, x: str, amount: str, *, dtype: DType) -> str:
+    """``x / 2**amount``, rounded down; only the sign is left where the amount is outside.
+
+    Negative numbers are shifted with all bits turned over: zeros come in then.
+    """
+    raw, inside = _UNSIGNED[dtype.bits], _is_inside(t, amount, dtype)
+    zero = t.const(np.zeros((), dtype.numpy))
+    negative = t.node("Less", [x, zero]) if dtype.is_signed else ""
+    turned = select(t, negative, _inverted(t, x, dtype), x, dtype=dtype) if negative else x
+    steps = _amount(t, amount, dtype)
+    shifted = t.node("BitShift", [_as(t, turned, dtype, raw), steps], direction="RIGHT")
+    kept = select(t, inside, _as(t, shifted, raw, dtype), zero, dtype=dtype)
+    if not negative:
+        return kept
+    return select(t, negative, _inverted(t, kept, dtype), kept, dtype=dtype)
+
+
+def _as(t: Target, name: str, source: DType, target: DType) -> str:
+    """Integers as those of another type of the same width: the same bits."""
+    return name if source is target else t.cast(name, target)
+
+
+def _inverted(t: Target, name: str, dtype: DType) -> str:
+    """All bits of signed integers turned over."""
+    return arithmetic(t, "Sub", [t.const(np.asarray(-1, dtype.numpy)), name], dtype)
+
+
+def _is_inside(t: Target, amount: str, dtype: DType) -> str:
+    """Whether amounts are 0 ... width - 1: negative ones are great when seen without a sign."""
+    raw = _UNSIGNED[dtype.bits]
+    return t.node("Less", [_as(t, amount, dtype, raw), t.const(raw.numpy.type(dtype.bits))])
+
+
+def _amount(t: Target, amount: str, dtype: DType) -> str:
+    """Amounts without sign, those outside of the width brought inside: they don't count."""
+    raw = _UNSIGNED[dtype.bits]
+    return t.node("Mod", [_as(t, amount, dtype, raw), t.const(raw.numpy.type(dtype.bits))])
+
+
 def shift_right(t: Target, x: str, amount: str, dtype: DType) -> str:
     """``x >> amount``, arithmetic; amounts are clamped to 0 ... width - 1.
 
@@ -156,15 +211,15 @@ def _power_of_two(t: Target, exponent: str) -> str:
     return t.node("Gather", [t.const(np.int64(1) << np.arange(63, dtype=np.int64)), exponent])
 
 
-def bitwise_xor(t: Target, a: str, b: str, *, dtype: DType) -> str:
-    """The bits in which integers (or bools) differ."""
+def bitwise(t: Target, kind: str, a: str, b: str, *, dtype: DType) -> str:
+    """``And``, ``Or`` or ``Xor`` of the bits of integers (or of bools)."""
     if dtype is DType.BOOL:
-        return t.node("Xor", [a, b])
+        return t.node(kind, [a, b])
     if t.opset >= 18:
-        return t.node("BitwiseXor", [a, b])
+        return t.node(f"Bitwise{kind}", [a, b])
     weights = t.const(np.left_shift(np.int64(1), np.arange(dtype.bits, dtype=np.int64)))
     left, right = (_bits(t, name, dtype) for name in (a, b))
-    digits = t.cast(t.node("Xor", [left, right]), DType.INT64)
+    digits = t.cast(t.node(kind, [left, right]), DType.INT64)
     return t.cast(t.node("MatMul", [digits, weights]), dtype)
 
 

@@ -350,7 +350,7 @@ def export_atan2(node: Node, t: Target) -> None:
 def export_bitwise_xor(node: Node, t: Target) -> None:
     """BitwiseXor."""
     (a, b), y = _operands(node), node.outputs[0]
-    t.set_stored(y, exact.bitwise_xor(t, t.stored(a), t.stored(b), dtype=a.dtype))
+    t.set_stored(y, exact.bitwise(t, "Xor", t.stored(a), t.stored(b), dtype=a.dtype))
 
 
 def export_right_shift(node: Node, t: Target) -> None:
