@@ -16,6 +16,8 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -188,9 +190,12 @@ class _Encoder:
         for tensor, place in zip(subgraph.tensors, tensor_slots, strict=True):
             self._tensor(tensor, count, place)
         operator_slots = writer.slots(len(subgraph.operators), places["operators"])
+        checked = _has_tensors(subgraph.operators, count)
         for number, (op, place) in enumerate(zip(subgraph.operators, operator_slots, strict=True)):
             try:
-                self._operator(op, count, place)
+                if not checked:
+                    _check_indices(op, count)
+                self._operator(op, place)
             except BadFieldError as error:
                 raise GraphError(
                     f"TFLite subgraph {index}, op #{number} ({_code_name(op.code)}): {error}."
@@ -253,16 +258,7 @@ class _Encoder:
             buffer = self._shared[key] = len(self.contents)
         return buffer
 
-    def _operator(self, op: Operator, count: int, slot: int) -> None:
-        for role, indices, lowest in (
-            ("inputs", op.inputs, -1),
-            ("outputs", op.outputs, 0),
-            ("intermediates", op.intermediates, -1),
-        ):
-            if indices and not lowest <= min(indices) <= max(indices) < count:
-                raise BadFieldError(
-                    f"its {role} {list(indices)} aren't all among the {count} tensors"
-                )
+    def _operator(self, op: Operator, slot: int) -> None:
         key = (op.code, op.version)
         index = self._codes.get(key)
         if index is None:
@@ -297,6 +293,31 @@ class _Encoder:
         if present is None:
             present = self._options[key] = present_fields(name, fields)
         return name, present
+
+
+_ROLES = (("inputs", -1), ("outputs", 0), ("intermediates", -1))
+"""The fields of operators that hold tensor indices, and the least that each may hold."""
+
+
+def _has_tensors(operators: Sequence[Operator], count: int) -> bool:
+    """Tell whether the operators' tensors are all among the ``count`` of a subgraph.
+
+    This goes over whole subgraphs in the interpreter's own loops; :func:`_check_indices` finds the
+    operator and the words for it where the answer is no.
+    """
+    for role, lowest in _ROLES:
+        indices = chain.from_iterable(map(attrgetter(role), operators))
+        distinct = set(indices)
+        if distinct and not lowest <= min(distinct) <= max(distinct) < count:
+            return False
+    return True
+
+
+def _check_indices(op: Operator, count: int) -> None:
+    for role, lowest in _ROLES:
+        for index in getattr(op, role):
+            if not lowest <= index < count:
+                raise BadFieldError(f"tensor {index} of its {role} isn't among the {count} tensors")
 
 
 def _code_fields(code: int | str, version: int) -> Fields:

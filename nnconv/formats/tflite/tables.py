@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,6 +39,14 @@ CODES = {
 """The code that the struct module has for each scalar type of the schema."""
 
 Fields: TypeAlias = "Mapping[str, Any]"
+
+_WIDE = frozenset(name for name, code in CODES.items() if struct.calcsize(f"<{code}") == 8)
+"""The types whose vectors start at a multiple of 8 bytes."""
+
+_SHORT = 64
+"""Up to this length an array is packed faster as a list."""
+
+_PACK_ERRORS = (struct.error, OverflowError, TypeError, ValueError)
 
 _U32 = struct.Struct("<I").pack
 _SET_U32 = struct.Struct("<I").pack_into
@@ -66,7 +75,7 @@ def union_tag(union: str, member: str) -> int:
 class _Layout:
     """How tables of one type that have the same fields lie in the file."""
 
-    __slots__ = ("align", "children", "offsets", "pack", "scalars", "vtable")
+    __slots__ = ("children", "mask", "offsets", "pack", "pick", "vtable")
 
     def __init__(self, name: str, present: tuple[str, ...]) -> None:
         schema = TABLES[name]
@@ -97,12 +106,22 @@ class _Layout:
             vtable[slot] = offset
             offsets.append((field, offset))
             end = offset + width
-        self.align = align
+        self.mask = align - 1
         self.pack = struct.Struct("".join(layout)).pack
-        self.scalars = tuple(scalars)
+        self.pick = _picker(scalars)
         self.children = tuple(children)
         self.offsets = tuple(offsets)
         self.vtable = struct.pack(f"<{2 + len(vtable)}H", 4 + 2 * len(vtable), end, *vtable)
+
+
+def _picker(names: list[str]) -> Callable[[Fields], tuple[Any, ...]]:
+    """Return what takes the values of ``names`` out of a table's fields."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    if names:
+        (name,) = names
+        return lambda fields: (fields[name],)
+    return lambda _: ()
 
 
 @functools.cache
@@ -184,13 +203,14 @@ class TableWriter:
             self.pad(2)
             vtable = self._vtables[layout.vtable] = len(data)
             data += layout.vtable
-        gap = -len(data) & (layout.align - 1)
+        pos = len(data)
+        gap = -pos & layout.mask
         if gap:
             data += bytes(gap)
-        pos = len(data)
+            pos += gap
         try:
-            data += layout.pack(pos - vtable, *[fields[field] for field in layout.scalars])
-        except (struct.error, OverflowError, TypeError, ValueError) as error:
+            data += layout.pack(pos - vtable, *layout.pick(fields))
+        except _PACK_ERRORS as error:
             raise BadFieldError(f"the numbers of {name} don't fit: {error}") from error
         _SET_U32(data, slot, pos - slot)
         return pos, layout
@@ -207,6 +227,7 @@ class TableWriter:
 
         Raises:
             BadFieldError: a field isn't one of the table, or its value doesn't suit it.
+            InvalidModelError: a text has no UTF-8 form.
         """
         pos, layout = self._inline(name, fields, slot)
         for field, offset, kind, type_name in layout.children:
@@ -245,20 +266,24 @@ class TableWriter:
         """
         data = self.data
         try:
-            if isinstance(values, np.ndarray):
-                dtype = np.dtype(type_name).newbyteorder("<")
-                packed = _U32(values.size) + values.astype(dtype, casting="same_kind").tobytes()
-            elif isinstance(values, bytes):
+            if isinstance(values, bytes):
                 packed = _U32(len(values)) + values
-            else:
+            elif not isinstance(values, np.ndarray):
                 packed = _vector_packer(len(values), type_name)(len(values), *values)
-        except (struct.error, OverflowError, TypeError, ValueError) as error:
+            elif len(values) <= _SHORT:
+                packed = _vector_packer(len(values), type_name)(len(values), *values.tolist())
+            else:
+                dtype = np.dtype(type_name).newbyteorder("<")
+                packed = _U32(len(values)) + values.astype(dtype, casting="same_kind").tobytes()
+        except _PACK_ERRORS as error:
             raise BadFieldError(f"{values!r} can't be a vector of {type_name}: {error}") from error
+        start = len(data)
         # The items are aligned to their size, and so is the count before them to its own.
-        gap = (-len(data) - 4) & 7 if type_name.endswith("64") else -len(data) & 3
+        gap = (-start - 4) & 7 if type_name in _WIDE else -start & 3
         if gap:
             data += bytes(gap)
-        _SET_U32(data, slot, len(data) - slot)
+            start += gap
+        _SET_U32(data, slot, start - slot)
         data += packed
 
     def text(self, text: str, slot: int) -> None:
@@ -274,9 +299,11 @@ class TableWriter:
                 f"the name or text {text!r} has no UTF-8 form, which TFLite demands.",
                 hint="Rename what bears it.",
             ) from error
-        self.pad(4)
         data = self.data
-        _SET_U32(data, slot, len(data) - slot)
-        data += _U32(len(content))
-        data += content
-        data += b"\0"
+        start = len(data)
+        gap = -start & 3
+        if gap:
+            data += bytes(gap)
+            start += gap
+        _SET_U32(data, slot, start - slot)
+        data += b"%b%b\0" % (_U32(len(content)), content)
