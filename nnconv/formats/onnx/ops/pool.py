@@ -11,13 +11,14 @@ from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.floats import narrowed, widened
 from nnconv.formats.onnx.mean import float_mean, mean_codes, mean_convolution
 from nnconv.formats.onnx.ops.conv import pads
+from nnconv.formats.onnx.ops.reduce import reduced
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Layout, Op
 from nnconv.ir.quant import quantize
 from nnconv.ops import pool as p
 from nnconv.ops.conv import Conv2D
-from nnconv.ops.spatial import to_layout
+from nnconv.ops.spatial import spatial_dims
 
 _MAX_POOL_TYPES = frozenset({DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT8, DType.UINT8})
 """The types of ONNX's MaxPool."""
@@ -29,6 +30,8 @@ _Pools = _MaxPools | p.MaxPoolIndices | _Means | p.LpPool
 _DILATED_MEAN_OPSET = 19
 _DILATED_NORM_OPSET = 18
 """The first opsets whose pools have dilations; LpPool has windows beyond the padding since."""
+
+_LAST_GLOBAL_NORM_OPSET = 21
 
 _MOST_WEIGHTS = 1 << 20
 _MOST_WINDOWS = 1 << 16
@@ -186,20 +189,23 @@ def export_lp_pool(node: Node, t: Target) -> None:
 
 
 def export_global_lp_pool(node: Node, t: Target) -> None:
-    """GlobalLpPool; in NHWC, where no convolution is near, between Transposes."""
+    """GlobalLpPool, in NCHW and up to opset 21, where onnxruntime has it; else a reduction."""
     op, x, y = node.op, node.inputs[0], node.outputs[0]
     assert isinstance(op, p.GlobalLpPool)
     assert x is not None
-    name = narrowed(t, x)
-    rank = x.type.rank
-    if op.layout is Layout.NCHW:
-        t.set_real(y, widened(t, t.node("GlobalLpPool", [name], p=op.p), y))
+    if op.layout is Layout.NCHW and t.opset <= _LAST_GLOBAL_NORM_OPSET:
+        t.set_real(y, widened(t, t.node("GlobalLpPool", [narrowed(t, x)], p=op.p), y))
         return
-    if rank is None:
+    if x.type.rank is None:
         raise t.unsupported("the rank isn't known")
-    name = t.node("Transpose", [name], perm=to_layout(Layout.NCHW, rank))
-    result = t.node("GlobalLpPool", [name], p=op.p)
-    result = t.node("Transpose", [result], perm=to_layout(Layout.NHWC, rank))
+    name, dims = narrowed(t, x), tuple(spatial_dims(x.type.rank, op.layout))
+    if op.p in (1, 2):
+        result = reduced(t, f"ReduceL{op.p}", name, dims, keep_dims=True)
+    else:
+        kind = np.float16 if t.real_type(x) is DType.FLOAT16 else np.float32
+        powers = t.node("Pow", [t.node("Abs", [name]), t.const(kind(op.p))])
+        total = reduced(t, "ReduceSum", powers, dims, keep_dims=True)
+        result = t.node("Pow", [total, t.const(kind(1 / op.p))])
     t.set_real(y, widened(t, result, y))
 
 
