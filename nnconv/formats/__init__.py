@@ -24,6 +24,9 @@ READABLE = FORMATS
 
 WRITABLE = FORMATS
 
+_HEAD_BYTES = 4096
+"""How much of a file is looked at to tell its format."""
+
 
 def detect(path: str | os.PathLike[str]) -> str:
     """The format of a file: by its content, then by its suffix.
@@ -36,12 +39,15 @@ def detect(path: str | os.PathLike[str]) -> str:
         if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir():
             raise InvalidModelError("it is no regular file", path=os.fspath(path))
         with Path(path).open("rb") as file:
-            head = file.read(8)
+            head = file.read(_HEAD_BYTES)
+            size = os.fstat(file.fileno()).st_size
     except OSError as error:
         raise InvalidModelError(error.strerror or str(error), path=os.fspath(path)) from error
     if head[4:8] == b"TFL3":
         return "tflite"
     by_suffix = SUFFIXES.get(Path(path).suffix.lower())
+    if by_suffix != "onnx" and import_module("nnconv.formats.onnx.detect").is_onnx(head, size):
+        return "onnx"
     if by_suffix is None:
         raise InvalidModelError(
             "the format can't be told from its content or suffix",

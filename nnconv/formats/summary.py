@@ -9,11 +9,19 @@ from nnconv.ir.quant import Quant
 
 
 class TensorSummary(NamedTuple):
-    """A tensor of the interface; extents that each run may choose are None."""
+    """A value of the interface.
+
+    Attributes:
+        name: its name.
+        dtype: its element type, or what the format calls a type that the IR lacks.
+        shape: its extents, with names or None for those that each run may choose; None where not
+            even the rank is known.
+        quant: how its numbers stand for real ones.
+    """
 
     name: str
-    dtype: DType
-    shape: tuple[int | None, ...]
+    dtype: DType | str
+    shape: tuple[int | str | None, ...] | None
     quant: Quant | None
 
 

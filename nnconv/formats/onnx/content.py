@@ -96,6 +96,7 @@ def from_varints(dtype: DataType, dims: Sequence[int], data: Bytes) -> npt.NDArr
     """
     values = packed_varints(data)
     storage, bits = STORED[dtype]
+    narrow: npt.NDArray[Any]
     if bits == 6:  # the one type whose numbers of the field are elements, not raw bytes
         _count(len(values), prod(dims))
         return _packed6((values & 63).astype(np.uint8))
@@ -104,9 +105,10 @@ def from_varints(dtype: DataType, dims: Sequence[int], data: Bytes) -> npt.NDArr
         return values.astype(np.uint8).tobytes()
     _count(len(values), prod(dims))
     if dtype is DataType.BOOL:
-        return (values != 0).reshape(dims)
+        narrow = values != 0
+        return narrow.reshape(dims)
     # protobuf narrows what is too large for a field, and runtimes what is for a type.
-    narrow: npt.NDArray[Any] = values.astype(f"<u{bits // 8}").view(storage)
+    narrow = values.astype(f"<u{bits // 8}").view(storage)
     return narrow.reshape(dims)
 
 
@@ -120,16 +122,19 @@ def _packed6(codes: npt.NDArray[np.uint8]) -> bytes:
     return np.packbits(bits.reshape(-1), bitorder="little").tobytes()
 
 
-def unpacked(raw: npt.NDArray[np.uint8], bits: int, *, count: int) -> npt.NDArray[np.uint8]:
+def unpacked(
+    raw: npt.NDArray[np.uint8], bits: int, *, count: int, signed: bool
+) -> npt.NDArray[Any]:
     """Spread out elements of fewer than 8 bits, the first in the lowest bits.
 
     Args:
         raw: uint8 of shape (n,).
         bits: 2, 4 or 6.
         count: the number of elements, for which ``raw`` has just enough bytes.
+        signed: whether the highest bit of an element is its sign.
 
     Returns:
-        uint8 of shape (count,), with zeros in the upper bits.
+        int8 or, of unsigned elements, uint8 of shape (count,).
     """
     width = 3 if bits == 6 else 1  # bytes of the least group that holds whole elements
     per_group = width * 8 // bits
@@ -142,7 +147,11 @@ def unpacked(raw: npt.NDArray[np.uint8], bits: int, *, count: int) -> npt.NDArra
     spread = np.empty((len(groups), per_group), np.uint8)
     for place in range(per_group):
         spread[:, place] = (groups >> (bits * place)) & ((1 << bits) - 1)
-    return spread.reshape(-1)[:count]
+    flat = spread.reshape(-1)[:count]
+    if not signed:
+        return flat
+    spare = 8 - bits
+    return np.right_shift(np.left_shift(flat, spare).view(np.int8), spare)
 
 
 def array_of(tensor: Tensor) -> npt.NDArray[Any]:
@@ -159,11 +168,8 @@ def array_of(tensor: Tensor) -> npt.NDArray[Any]:
         array = data
     elif bits < 8:
         raw = np.frombuffer(data or b"", np.uint8)
-        array = unpacked(raw, bits, count=prod(dims))
-        if storage == "<i1":
-            spare = 8 - bits
-            array = (array << spare).view(np.int8) >> spare
-        array = array.reshape(dims)
+        flat = unpacked(raw, bits, count=prod(dims), signed=storage == "<i1")
+        array = flat.reshape(dims)
     else:
         array = np.frombuffer(data or b"", storage).reshape(dims)
     if tensor.dtype is DataType.BOOL and array.dtype != np.bool_:
