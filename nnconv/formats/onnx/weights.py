@@ -15,12 +15,13 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op, Perm, QuantRule
 from nnconv.ir.quant import Quant, dequantize
+from nnconv.ir.types import static_shape
 from nnconv.ops import conv as c
 from nnconv.ops.elementwise import Clip
 from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.quantize import Dequantize
 from nnconv.ops.rewrite import constant_behind
-from nnconv.ops.shape import Transpose
+from nnconv.ops.shape import Reshape, Transpose
 from nnconv.ops.spatial import is_sorted
 
 _EIGHT_BITS = frozenset({DType.INT8, DType.UINT8})
@@ -52,18 +53,23 @@ def weight_order(op: Op) -> Perm:
 
 
 def turned_back(value: Value, perm: Perm) -> Value | None:
-    """What a Transpose made ``value`` of, if ``perm`` undoes it."""
+    """What a Transpose (or a Reshape in its place) made ``value`` of, if ``perm`` undoes it."""
     node = value.producer
-    if node is None or not isinstance(node.op, Transpose) or node.op.perm is None:
+    source = None if node is None else node.inputs[0]
+    if node is None or source is None or source.type.rank != len(perm):
         return None
-    inner = node.op.perm
-    if len(inner) != len(perm):
+    if isinstance(node.op, Transpose) and node.op.perm is not None:
+        return source if is_sorted(tuple(node.op.perm[p] for p in perm)) else None
+    shape = static_shape(value.shape)
+    if not isinstance(node.op, Reshape) or shape is None or len(shape) != len(perm):
         return None
-    return node.inputs[0] if is_sorted(tuple(inner[p] for p in perm)) else None
+    moving = [p for p in perm if shape[p] != 1]
+    same = source.shape == tuple(shape[p] for p in perm)
+    return source if same and moving == sorted(moving) else None
 
 
 def is_turned_back(node: Node) -> bool:
-    """Whether only convolutions read what a Transpose makes, and undo it."""
+    """Whether only convolutions read what a Transpose or Reshape makes, and undo it."""
     y = node.outputs[0]
     if node.graph is None or not y.use_count:
         return False

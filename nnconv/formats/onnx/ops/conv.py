@@ -43,7 +43,8 @@ def export_conv(node: Node, t: Target) -> None:
     A depthwise convolution of several filters a channel has its channels repeated first:
     onnxruntime is fast only where each group is one filter.
     """
-    op, (x, filters, bias_value), y = node.op, node.inputs, node.outputs[0]
+    op, y = node.op, node.outputs[0]
+    x, filters, bias_value = (*node.inputs, None)[:3]
     assert isinstance(op, _Convs)
     assert x is not None
     assert filters is not None
@@ -97,7 +98,8 @@ def export_conv_transpose(node: Node, t: Target) -> None:
 
     ONNX's op has no integer kernel; on codes it becomes a convolution of all phases, where it can.
     """
-    op, (x, filters, bias_value), y = node.op, node.inputs, node.outputs[0]
+    op, y = node.op, node.outputs[0]
+    x, filters, bias_value = (*node.inputs, None)[:3]
     assert isinstance(op, _Transposed)
     assert x is not None
     assert filters is not None

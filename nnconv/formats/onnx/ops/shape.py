@@ -98,6 +98,8 @@ def export_reshape(node: Node, t: Target) -> None:
     op, x, y = node.op, node.inputs[0], node.outputs[0]
     assert isinstance(op, s.Reshape)
     assert x is not None
+    if is_turned_back(node):
+        return
     if _drops_extents_of_conv(x, y) and op.shape is not None:
         last = t.node("Transpose", [t.codes(x)], perm=(0, 2, 3, 1))
         t.set_codes(y, t.node("Squeeze", [last, t.const([1, 2])]))
