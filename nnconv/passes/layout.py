@@ -60,6 +60,7 @@ class LayoutPass(Pass):
 
     def _wanted(self, graph: Graph) -> dict[Value, Perm]:
         """The transpose in which all readers of a value want it; values that go out have none."""
+        flowing = self._flowing(graph)
         wishes: dict[Value, dict[Perm, int]] = {}
         wanted: dict[Value, Perm] = {}
         outputs = graph.output_set()
@@ -79,7 +80,7 @@ class LayoutPass(Pass):
             else:
                 perm = settled.pop() if len(settled) == 1 else None
                 permuted = None if perm is None else node.op.permute_back(perm, node.input_types)
-            if perm is None or permuted is None or not self._worthwhile(node, permuted):
+            if perm is None or permuted is None or not self._worthwhile(node, permuted, flowing):
                 continue
             for value in node.outputs:
                 wanted[value] = perm
@@ -136,7 +137,20 @@ class LayoutPass(Pass):
             )
         ]
 
-    def _worthwhile(self, node: Node, permuted: Permuted) -> bool:
+    def _flowing(self, graph: Graph) -> dict[Value, Perm]:
+        """Values behind ops that fix the layout which all ops on the way can hand on moved."""
+        flowing: dict[Value, Perm] = {}
+        for node in graph.nodes:
+            perm = seed_perm(node, self.target) or next(
+                (flowing[v] for v in node.inputs if v is not None and v in flowing), None
+            )
+            permuted = None if perm is None else node.op.permute(perm, node.input_types)
+            if permuted is not None:
+                results = zip(node.outputs, permuted.results, strict=True)
+                flowing.update((value, perm) for value, perm in results if perm is not None)
+        return flowing
+
+    def _worthwhile(self, node: Node, permuted: Permuted, flowing: dict[Value, Perm]) -> bool:
         """Whether moving a node's operands instead of its results takes no more transposes."""
         if is_seed(node, self.target):
             return True
@@ -149,6 +163,7 @@ class LayoutPass(Pass):
             value
             for value, wish in zip(node.inputs, permuted.operands, strict=True)
             if value is not None and wish is not None and constant_behind(value) is None
+            if flowing.get(value) != wish
         }
         if isinstance(node.op, ResizeBilinear) and self.edge is None:
             return all(value.producer is not None for value in moving)

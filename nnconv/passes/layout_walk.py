@@ -110,7 +110,7 @@ class Walk:
             return
         permuted = self._choose(node)
         if permuted is not None:
-            self._rewrite(node, permuted, builder)
+            self._take_turns(self._rewrite(node, permuted, builder))
             return
         for index, value in enumerate(node.inputs):
             if value is None or value not in self._gone:
@@ -123,6 +123,7 @@ class Walk:
                     node.replace_input_with(index, moved)
                     continue
             node.replace_input_with(index, self._native(value, builder))
+        self._take_turns(node)
 
     def finish(self, movable: int) -> list[str]:
         """Give the graph its outputs and take out what was replaced.
@@ -211,7 +212,22 @@ class Walk:
             due += perm is not None and (not leads or self._is_due(value, perm))
         return due, leading
 
-    def _rewrite(self, node: Node, permuted: Permuted, builder: Builder) -> None:
+    def _take_turns(self, node: Node) -> None:
+        """Let a node that can read an operand transposed do so, instead of a Transpose."""
+        for index, value in enumerate(node.inputs):
+            turn = None if value is None else value.producer
+            if value is None or turn is None or not isinstance(turn.op, Transpose):
+                continue
+            source, perm = turn.inputs[0], turn.op.perm
+            if source is None or perm is None or source.quant != value.quant:
+                continue
+            inverse = tuple(perm.index(i) for i in range(len(perm)))
+            op = absorbed(node, index, inverse, self.target)
+            if op is not None:
+                node.op = op
+                node.replace_input_with(index, source)
+
+    def _rewrite(self, node: Node, permuted: Permuted, builder: Builder) -> Node:
         op = permuted.op
         inputs = [
             value if value is None else self._operand(value, perm, builder)
@@ -228,6 +244,9 @@ class Walk:
         for before, after, perm in zip(node.outputs, new, permuted.results, strict=True):
             self.replace(before, perm, after)
         self._dead.append(node)
+        made = new[0].producer
+        assert made is not None
+        return made
 
     def _turn(self, node: Node, builder: Builder) -> bool:
         """A Transpose of the source: what is left of it between the orders before and behind it."""

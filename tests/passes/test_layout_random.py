@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from nnconv.backends.reference.executor import run_graph
 
@@ -14,15 +15,16 @@ from nnconv.ops import elementwise as e
 from nnconv.ops import reduce as r
 from nnconv.ops.blocks import DepthToSpace, SpaceToDepth
 from nnconv.ops.conv import Conv2D
-from nnconv.ops.matmul import FullyConnected
+from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.norm import L2Normalization, Softmax
 from nnconv.ops.pool import AveragePool2D, MaxPool2D
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
 from nnconv.ops.shape import Concat, Reshape, Split, Squeeze, Tile, Transpose, Unsqueeze
 from nnconv.ops.slices import Pad, Slice
-from nnconv.ops.spatial import Padding
+from nnconv.ops.spatial import Padding, channel_dim, other, spatial_dims
 from nnconv.passes.base import run_passes
-from nnconv.passes.layout import LayoutPass, is_seed
+from nnconv.passes.layout import LayoutPass
+from nnconv.passes.layout_walk import is_seed
 from nnconv.passes.prune import PrunePass
 
 F32 = DType.FLOAT32
@@ -31,8 +33,11 @@ F32 = DType.FLOAT32
 class Maker:
     """Draws one node after another; ``pool`` holds the values made so far."""
 
-    def __init__(self, data: st.DataObject) -> None:
+    def __init__(self, data: st.DataObject, layout: Layout) -> None:
         self.draw = data.draw
+        self.layout = layout
+        self.channels = channel_dim(4, layout)
+        self.pixels = spatial_dims(4, layout)
         self.graph = Graph("random")
         self.b = Builder(self.graph)
         self.rng = np.random.default_rng(self.number(0, 99))
@@ -55,13 +60,19 @@ class Maker:
 def conv(m: Maker, x: Value) -> None:
     size, filters = m.number(1, 3), m.number(1, 4)
     edges = (size // 2, size // 2)
-    op = Conv2D(stride=(m.number(1, 2), 1), dilation=(1, 1), padding=Padding(edges, edges))
-    m.add(op, x, m.floats(filters, size, size, x.shape[3]), m.floats(filters))  # type: ignore[index]
+    op = Conv2D(
+        layout=m.layout,
+        stride=(m.number(1, 2), 1),
+        dilation=(1, 1),
+        padding=Padding(edges, edges),
+    )
+    m.add(op, x, m.floats(filters, size, size, x.shape[m.channels]), m.floats(filters))  # type: ignore[index]
 
 
 def pool(m: Maker, x: Value) -> None:
     kind = m.draw(st.sampled_from([MaxPool2D, AveragePool2D]))
-    m.add(kind(window=(1, 1), stride=(2, 1), padding=Padding.none()), x)
+    op = kind(layout=m.layout, window=(1, 1), stride=(2, 1), padding=Padding.none())
+    m.add(op, x)
 
 
 def unary(m: Maker, x: Value) -> None:
@@ -128,7 +139,7 @@ def moved(m: Maker, x: Value) -> None:
 
 def resized(m: Maker, x: Value) -> None:
     kind = m.draw(st.sampled_from([ResizeBilinear, ResizeNearest]))
-    m.add(kind(size=(m.number(1, 4), m.number(1, 4))), x)
+    m.add(kind(layout=m.layout, size=(m.number(1, 4), m.number(1, 4))), x)
 
 
 def split(m: Maker, x: Value) -> None:
@@ -140,11 +151,12 @@ def split(m: Maker, x: Value) -> None:
 
 
 def blocked(m: Maker, x: Value) -> None:
-    _, height, width, channels = x.shape or ()
-    if channels % 4 == 0:
-        m.add(DepthToSpace(block=2), x)
-    elif height % 2 == 0 and width % 2 == 0:
-        m.add(SpaceToDepth(block=2), x)
+    shape = x.shape or ()
+    if shape[m.channels] % 4 == 0:
+        crd = bool(m.number(0, 1))
+        m.add(DepthToSpace(layout=m.layout, block=2, column_row_depth=crd), x)
+    elif all(shape[i] % 2 == 0 for i in m.pixels):
+        m.add(SpaceToDepth(layout=m.layout, block=2), x)
 
 
 def flattened(m: Maker, x: Value) -> None:
@@ -152,7 +164,15 @@ def flattened(m: Maker, x: Value) -> None:
     flat = m.b.add(Reshape(shape=(rows, -1)), [x])
     m.pool.append(flat)
     if m.number(0, 1):
-        m.add(FullyConnected(), flat, m.floats(3, flat.shape[1]), None)
+        flat = m.b.add(m.draw(st.sampled_from([e.Abs(), e.Tanh()])), [flat])
+    if m.number(0, 1):
+        flat = m.b.add(e.Mul(), [m.floats(flat.shape[1]), flat])  # type: ignore[index]
+    kind = m.number(0, 3)
+    if kind == 1:
+        m.add(FullyConnected(), flat, m.floats(3, flat.shape[1]), None)  # type: ignore[index]
+    elif kind > 1:
+        shape = (3, flat.shape[1]) if kind == 2 else (flat.shape[1], 3)  # type: ignore[index]
+        m.add(MatMul(transpose_b=kind == 2), flat, m.floats(*shape))  # type: ignore[arg-type]
 
 
 def squeezed(m: Maker, x: Value) -> None:
@@ -168,16 +188,53 @@ def squeezed(m: Maker, x: Value) -> None:
 
 
 def gated(m: Maker, x: Value) -> None:
-    channels = x.shape[3]  # type: ignore[index]
-    gate = m.b.add(r.ReduceMean(axes=(1, 2), keep_dims=True), [x])
-    op = Conv2D(stride=(1, 1), dilation=(1, 1), padding=Padding.none())
+    channels = x.shape[m.channels]  # type: ignore[index]
+    gate = m.b.add(r.ReduceMean(axes=tuple(m.pixels), keep_dims=True), [x])
+    op = Conv2D(layout=m.layout, stride=(1, 1), dilation=(1, 1), padding=Padding.none())
     gate = m.b.add(op, [gate, m.floats(channels, 1, 1, channels), None])
     m.add(e.Mul(), x, gate)
 
 
+def attention(m: Maker, x: Value) -> None:
+    """Pixels by channels, or channels by pixels, times themselves and back."""
+    shape = [d for d in x.shape or () if isinstance(d, int)]
+    first, *rest = shape
+    axis = m.number(1, 2)
+    sizes = [rest[0], rest[1] * rest[2]] if axis == 1 else [rest[0] * rest[1], rest[2]]
+    flat = m.b.add(Reshape(shape=(first, *sizes)), [x])
+    turned = m.b.add(Transpose(perm=(0, 2, 1)), [flat])
+    if m.number(0, 1):
+        scores = m.b.add(MatMul(), [flat, turned])
+    else:
+        scores = m.b.add(MatMul(transpose_b=True), [flat, flat])
+    scores = m.b.add(Softmax(axis=2), [scores])
+    m.pool.append(scores)
+    result = m.b.add(MatMul(transpose_a=bool(m.number(0, 1))), [scores, flat])
+    m.add(Reshape(shape=tuple(shape)), result)
+
+
+def shuffled(m: Maker, x: Value) -> None:
+    shape = [d for d in x.shape or () if isinstance(d, int)]
+    axis = m.number(1, 3)
+    groups = next(g for g in (2, 3, 1) if shape[axis] % g == 0)
+    split = (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
+    y = m.b.add(Reshape(shape=split), [x])
+    if m.number(0, 1):
+        y = m.b.add(e.Abs(), [y])
+    perm = list(range(5))
+    perm[axis : axis + 2] = [axis + 1, axis]
+    if m.number(0, 3) == 0:
+        perm = m.draw(st.permutations(perm))
+    y = m.b.add(Transpose(perm=tuple(perm)), [y])
+    if m.number(0, 3):
+        m.add(Reshape(shape=tuple(shape)), y)
+    else:
+        m.pool.append(y)
+
+
 STEPS: list[Callable[[Maker, Value], None]] = [
     *(conv, conv, conv, pool, unary, constant, binary, joined, reduced, along, moved),
-    *(resized, split, blocked, flattened, gated, squeezed),
+    *(resized, split, blocked, flattened, gated, squeezed, attention, shuffled),
 ]
 
 
@@ -193,14 +250,15 @@ def build(m: Maker) -> None:
     m.graph.outputs = [made[-1], *m.draw(st.lists(st.sampled_from(made), max_size=2))]
 
 
-@given(st.data())
+@pytest.mark.parametrize("target", Layout)
+@given(data=st.data())
 @settings(
-    max_examples=150,
+    max_examples=200,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-def test_random_networks(data: st.DataObject) -> None:
-    m = Maker(data)
+def test_random_networks(target: Layout, data: st.DataObject) -> None:
+    m = Maker(data, other(target))
     build(m)
     inputs = [
         np.random.default_rng(3).uniform(0.5, 1.5, v.shape).astype(np.float32)
@@ -209,16 +267,16 @@ def test_random_networks(data: st.DataObject) -> None:
     before = run_graph(m.graph, inputs)
     run_passes(Model([Signature("", m.graph)]), [PrunePass()])
     present = _transposes(m.graph)
-    seeds = sum(is_seed(node, Layout.NCHW) for node in m.graph.nodes)
+    seeds = sum(is_seed(node, target) for node in m.graph.nodes)
     model = Model([Signature("", m.graph)])
-    run_passes(model, [PrunePass(), LayoutPass(Layout.NCHW), PrunePass()], verify=True)
+    run_passes(model, [PrunePass(), LayoutPass(target), PrunePass()], verify=True)
     after = run_graph(m.graph, inputs)
     for old, new in zip(before, after, strict=True):
         assert old.shape == new.shape
         np.testing.assert_allclose(new, old, rtol=1e-4, atol=1e-5)
     # a pair around each op that fixes the layout is what it would take to look at no other op
     assert _transposes(m.graph) <= present + 2 * seeds + len(m.graph.outputs)
-    again = LayoutPass(Layout.NCHW)
+    again = LayoutPass(target)
     assert not again.run(m.graph), "nothing is left to move"
 
 
