@@ -14,19 +14,26 @@ Source: schema.fbs of https://github.com/google-ai-edge/LiteRT.
 from __future__ import annotations
 
 import os
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from nnconv.errors import GraphError, InvalidModelError
+from nnconv.errors import GraphError
 from nnconv.formats.atomic import behind_links, replacing
-from nnconv.formats.stored import Data, Storage, stored_chunks, stored_nbytes
-from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR, TABLES, TensorType
+from nnconv.formats.stored import Storage, stored_nbytes
+from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR, TABLES
+from nnconv.formats.tflite.buffers import (
+    INLINE_BYTES,
+    Content,
+    Part,
+    part_chunks,
+    place_buffers,
+    tensor_error,
+)
 from nnconv.formats.tflite.build import (
     File,
     Operator,
@@ -36,6 +43,7 @@ from nnconv.formats.tflite.build import (
     Subgraph,
     Tensor,
 )
+from nnconv.formats.tflite.storage import STORAGE
 from nnconv.formats.tflite.tables import (
     BadFieldError,
     Fields,
@@ -53,40 +61,7 @@ VERSION = 3
 MAX_BYTES = (1 << 31) - (1 << 20)
 """The largest FlatBuffers part: 2 GiB, the most that its offsets allow, less a margin for tools."""
 
-BUFFER_ALIGNMENT = 16
-"""What the schema demands for the content of buffers."""
-
-_INLINE_BYTES = 4096
-"""Content up to this size is copied among the structure, and stays there in large files."""
-
-_STORAGE = {
-    TensorType.BOOL: Storage("?", 8),
-    TensorType.INT8: Storage("<i1", 8),
-    TensorType.INT16: Storage("<i2", 16),
-    TensorType.INT32: Storage("<i4", 32),
-    TensorType.INT64: Storage("<i8", 64),
-    TensorType.UINT8: Storage("<u1", 8),
-    TensorType.UINT16: Storage("<u2", 16),
-    TensorType.UINT32: Storage("<u4", 32),
-    TensorType.UINT64: Storage("<u8", 64),
-    TensorType.FLOAT16: Storage("<f2", 16),
-    TensorType.FLOAT32: Storage("<f4", 32),
-    TensorType.FLOAT64: Storage("<f8", 64),
-    TensorType.COMPLEX64: Storage("<c8", 64),
-    TensorType.COMPLEX128: Storage("<c16", 128),
-    TensorType.BFLOAT16: Storage("<u2", 16),
-    TensorType.FLOAT8_E4M3FN: Storage("<u1", 8),
-    TensorType.FLOAT8_E5M2: Storage("<u1", 8),
-    TensorType.INT4: Storage("<i1", 4),
-    TensorType.UINT4: Storage("<u1", 4),
-    TensorType.INT2: Storage("<i1", 2),
-}
-"""How a buffer holds the elements of each type; the other types can't be constants here."""
-
 _BYTES = Storage("<u1", 8)
-
-_SET_U32 = struct.Struct("<I").pack_into
-_SET_U64 = struct.Struct("<Q").pack_into
 
 _LAST_OLD_CODE = 127
 """What the field that old readers know holds for all builtins that it can't name."""
@@ -96,31 +71,6 @@ _TABLES_WITH_FLOATS = frozenset(
     for name, fields in TABLES.items()
     if any(field[2] == "float32" for field in fields.values())
 )
-
-
-class _Content(NamedTuple):
-    """What a buffer holds."""
-
-    data: Data
-    storage: Storage
-    nbytes: int
-    name: str
-    """The tensor's, for messages."""
-    is_metadata: bool = False
-
-    def chunks(self) -> Iterator[memoryview]:
-        """Yield the bytes in order; each piece is good until the next is asked for."""
-        return stored_chunks(
-            self.data, self.storage, fail=lambda what: _tensor_error(self.name, what)
-        )
-
-
-Part: TypeAlias = "bytes | bytearray | _Content"
-"""A piece of a file: ready bytes, or a content that is fetched when its turn comes."""
-
-
-def _tensor_error(name: str, what: str) -> GraphError:
-    return GraphError(f"TFLite tensor {name!r}: {what}.")
 
 
 class _Encoder:
@@ -133,7 +83,7 @@ class _Encoder:
 
     def __init__(self) -> None:
         self.writer = TableWriter(IDENTIFIER)
-        self.contents: list[_Content] = []
+        self.contents: list[Content] = []
         self._codes: dict[tuple[int | str, int], int] = {}
         self._shared: dict[tuple[Any, ...], int] = {}
         self._options: dict[tuple[Any, ...], Fields] = {}
@@ -166,7 +116,7 @@ class _Encoder:
             slots = writer.slots(len(file.metadata), places["metadata"])
             for (name, data), slot in zip(file.metadata.items(), slots, strict=True):
                 self.contents.append(
-                    _Content(data, _BYTES, memoryview(data).nbytes, name, is_metadata=True)
+                    Content(data, _BYTES, memoryview(data).nbytes, name, is_metadata=True)
                 )
                 writer.table("Metadata", {"name": name, "buffer": len(self.contents)}, slot)
         return places["buffers"]
@@ -207,7 +157,7 @@ class _Encoder:
         if shape or tensor.has_rank:
             fields["shape"] = shape
             if shape and min(shape) < 0:
-                raise _tensor_error(tensor.name, f"an extent of {tuple(shape)} is negative")
+                raise tensor_error(tensor.name, f"an extent of {tuple(shape)} is negative")
         if tensor.type:
             fields["type"] = tensor.type
         if tensor.data is not None:
@@ -220,7 +170,7 @@ class _Encoder:
             fields["is_variable"] = True
         if signature is not None:
             if len(signature) != len(shape):
-                raise _tensor_error(
+                raise tensor_error(
                     tensor.name, f"its shape signature {signature} and shape {shape} differ in rank"
                 )
             fields["shape_signature"] = signature
@@ -231,18 +181,18 @@ class _Encoder:
                 fields["quantization"] = _quantization_fields(tensor.quant, shape, count)
             self.writer.table("Tensor", fields, slot)
         except BadFieldError as error:
-            raise _tensor_error(tensor.name, str(error)) from error
+            raise tensor_error(tensor.name, str(error)) from error
 
     def _buffer(self, tensor: Tensor) -> int:
         """Return the index of the buffer that holds a constant; 0 if it has no elements."""
         data = tensor.data
-        storage = _STORAGE.get(tensor.type)
+        storage = STORAGE.get(tensor.type)
         if storage is None:
-            raise _tensor_error(tensor.name, f"{tensor.type!r} can't be the type of a constant")
+            raise tensor_error(tensor.name, f"{tensor.type!r} can't be the type of a constant")
         if tensor.is_variable:
-            raise _tensor_error(tensor.name, "a variable can't have a content in the file")
+            raise tensor_error(tensor.name, "a variable can't have a content in the file")
         nbytes = stored_nbytes(
-            data, tuple(tensor.shape), storage, fail=lambda what: _tensor_error(tensor.name, what)
+            data, tuple(tensor.shape), storage, fail=lambda what: tensor_error(tensor.name, what)
         )
         if not nbytes:
             return 0  # an empty vector would be no constant to LiteRT either
@@ -254,7 +204,7 @@ class _Encoder:
             key = (id(data),)
         buffer = self._shared.get(key)
         if buffer is None:
-            self.contents.append(_Content(data, storage, nbytes, tensor.name))
+            self.contents.append(Content(data, storage, nbytes, tensor.name))
             buffer = self._shared[key] = len(self.contents)
         return buffer
 
@@ -388,66 +338,16 @@ def _signature_fields(signature: Signature, file: File) -> Fields:
 
 
 def _parts(file: File, max_bytes: int, behind_above: int) -> list[Part]:
-    """Return a file's parts in order."""
     encoder = _Encoder()
-    vector = encoder.model(file)
-    writer, contents = encoder.writer, encoder.contents
-    # A buffer takes an offset, a table, a count, and padding.
-    room = sum(content.nbytes + 2 * BUFFER_ALIGNMENT + 32 for content in contents)
-    split = len(writer.data) + room > max_bytes
-    behind = [
-        split and content.nbytes > behind_above and not content.is_metadata for content in contents
-    ]
-    slots = writer.slots(1 + len(contents), vector)
-    writer.inline("Buffer", {}, slots[0])
-    places = []
-    for content, is_behind, slot in zip(contents, behind, slots[1:], strict=True):
-        fields = {"offset": 0, "size": content.nbytes} if is_behind else {"data": None}
-        places.append(writer.inline("Buffer", fields if content.nbytes else {}, slot))
-    data = writer.data
-    parts: list[Part] = [data]
-    large: list[tuple[_Content, int]] = []
-    for content, is_behind, place in zip(contents, behind, places, strict=True):
-        if is_behind or not content.nbytes:
-            continue
-        if content.nbytes > _INLINE_BYTES:
-            large.append((content, place["data"]))
-            continue
-        data += bytes(-(len(data) + 4) % BUFFER_ALIGNMENT)
-        _SET_U32(data, place["data"], len(data) - place["data"])
-        data += content.nbytes.to_bytes(4, "little")
-        data += b"".join(content.chunks())
-    size = len(data)
-    for content, slot in large:
-        gap = -(size + 4) % BUFFER_ALIGNMENT
-        _SET_U32(data, slot, size + gap - slot)
-        parts += (bytes(gap) + content.nbytes.to_bytes(4, "little"), content)
-        size += gap + 4 + content.nbytes
-    if size > max_bytes:
-        raise InvalidModelError(
-            f"the model takes {size} bytes even without its weights; TFLite holds {max_bytes}."
-        )
-    end = size
-    for content, is_behind, place in zip(contents, behind, places, strict=True):
-        if is_behind:
-            gap = -end % BUFFER_ALIGNMENT
-            _SET_U64(data, place["offset"], end + gap)
-            parts += (bytes(gap), content)
-            end += gap + content.nbytes
-    return parts
+    slot = encoder.model(file)
+    return place_buffers(
+        encoder.writer, slot, encoder.contents, max_bytes=max_bytes, behind_above=behind_above
+    )
 
 
-def _chunks(parts: Sequence[Part]) -> Iterator[bytes | bytearray | memoryview]:
-    for part in parts:
-        if isinstance(part, _Content):
-            yield from part.chunks()
-        else:
-            yield part
-
-
-def encode(file: File, *, max_bytes: int = MAX_BYTES, behind_above: int = _INLINE_BYTES) -> bytes:
+def encode(file: File, *, max_bytes: int = MAX_BYTES, behind_above: int = INLINE_BYTES) -> bytes:
     """Return the bytes of a .tflite file; see :func:`write`, which needs less memory."""
-    return b"".join(_chunks(_parts(file, max_bytes, behind_above)))
+    return b"".join(part_chunks(_parts(file, max_bytes, behind_above)))
 
 
 def write(
@@ -455,7 +355,7 @@ def write(
     path: str | os.PathLike[str],
     *,
     max_bytes: int = MAX_BYTES,
-    behind_above: int = _INLINE_BYTES,
+    behind_above: int = INLINE_BYTES,
 ) -> Path:
     """Write ``file`` to ``path``, whole or not at all.
 
@@ -476,5 +376,5 @@ def write(
     target = behind_links(Path(path))
     parts = _parts(file, max_bytes, behind_above)
     with replacing(target) as (stream,):
-        stream.writelines(_chunks(parts))
+        stream.writelines(part_chunks(parts))
     return target
