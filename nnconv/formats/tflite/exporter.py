@@ -127,6 +127,11 @@ class Target:
         index = self._index[value] = self._add_tensor(value.type, value.name)
         return index
 
+    def alias(self, value: Value, tensor: int) -> None:
+        """Let ``tensor`` be the value's."""
+        assert value not in self._index, f"{value!r} has a tensor already"
+        self._index[value] = tensor
+
     def temp(self, kind: TensorType) -> int:
         """A tensor for a result in between."""
         return self._add_tensor(kind, self._inner_name())
@@ -375,7 +380,7 @@ class Target:
         )
 
 
-def _no_form(node: Node, t: Target) -> None:
+def _no_form(_node: Node, _target: Target) -> None:
     raise Refused("no TFLite form is known", reason=Reason.NOT_IMPLEMENTED)
 
 

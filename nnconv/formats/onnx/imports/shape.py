@@ -10,8 +10,9 @@ from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.formats.onnx.types import DTYPES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
-from nnconv.ir.types import Shape
+from nnconv.ir.types import Dim, Shape, element_count
 from nnconv.ops import shape as s
+from nnconv.ops.elements import reshape_target
 from nnconv.ops.elementwise import Equal, Select
 from nnconv.ops.gather import Gather
 from nnconv.ops.reduce import ReduceProd
@@ -51,62 +52,41 @@ def import_constant(src: Source) -> None:
 
 def import_reshape(src: Source) -> None:
     """Reshape: 0 keeps the operand's extent there, unless ``allowzero``."""
-    x = src.operand(0)
+    x, target = src.operand(0), src.dims(1)
     keeps = not src.int("allowzero", 0)
-    target = src.dims(1)
-    if target is None:
-        src.emit(s.Reshape(shape=None), [x, _with_zeros(src, x, src.operand(1), keeps)])
+    stated = _kept(src, x, target) if keeps and target is not None else target
+    fixed = reshape_target(x.shape, stated)
+    if fixed is not None:
+        src.emit(s.Reshape(shape=fixed), [x])
         return
-    extents: Shape = target
-    if keeps and any(dim == 0 for dim in target):
-        if x.shape is None or len(x.shape) < len(target):
-            known = None if x.shape is None else len(x.shape)
-            if known is not None and any(d == 0 for d in target[known:]):
-                raise src.fail(f"shape {list(target)} keeps a dimension that rank {known} lacks")
-            if known is None:
-                src.emit(s.Reshape(shape=None), [x, _with_zeros(src, x, src.operand(1), keeps)])
-                return
-        assert x.shape is not None
-        extents = tuple(x.shape[i] if dim == 0 else dim for i, dim in enumerate(target))
-    fixed = static_or_open(extents)
-    if fixed is None:
-        operand = src.operand(1)
-        value = src.emit(s.Reshape(shape=None), [x, _with_zeros(src, x, operand, keeps)])[0]
-        value.type = value.type.with_shape(tuple(None if dim == -1 else dim for dim in extents))
-        return
-    src.emit(s.Reshape(shape=fixed), [x])
+    shape = src.operand(1)
+    if keeps and (target is None or any(dim in (0, None) for dim in target)):
+        shape = _with_extents(src, x, shape)
+    value = src.emit(s.Reshape(shape=None), [x, shape])[0]
+    if stated is not None:
+        value.type = value.type.with_shape(tuple(None if dim == -1 else dim for dim in stated))
 
 
-def static_or_open(extents: Shape) -> tuple[int, ...] | None:
-    """Extents as numbers, the one that isn't known as -1; None if more than one isn't."""
-    if extents is None:
-        return None
-    fixed = tuple(dim if isinstance(dim, int) else -1 for dim in extents)
-    return fixed if fixed.count(-1) <= 1 else None
+def _kept(src: Source, x: Value, target: tuple[Dim, ...]) -> Shape:
+    """A target shape with the extents of ``x`` in the place of zeros."""
+    if x.shape is None:
+        return tuple(None if dim == 0 else dim for dim in target)
+    if any(dim == 0 for dim in target[len(x.shape) :]):
+        raise src.fail(f"shape {list(target)} keeps a dimension that rank {len(x.shape)} lacks")
+    return tuple(x.shape[i] if dim == 0 else dim for i, dim in enumerate(target))
 
 
-def _with_zeros(src: Source, x: Value, target: Value, keeps: bool) -> Value:
-    """A run-time shape in which zeros, where they mean so, are the extents of ``x``."""
-    if not keeps or not (_may_be_zero(src)):
-        return target
+def _with_extents(src: Source, x: Value, target: Value) -> Value:
+    """A run-time shape in which zeros are the extents of ``x``."""
     sizes = target.shape
     count = sizes[0] if sizes is not None and len(sizes) == 1 else None
-    if not isinstance(count, int) or x.shape is None:
-        return target
-    dims = src.dims(1)
-    kept = [i for i in range(count) if i < len(x.shape) and (dims is None or dims[i] in (0, None))]
-    if not kept:
+    if not isinstance(count, int) or not x.shape:
         return target
     own = src.add(s.ShapeOf(dtype=DType.INT64), [x])
-    places = src.const(np.asarray([min(i, len(x.shape) - 1) for i in range(count)], np.int64))
-    extents = src.add(Gather(axis=0), [own, places])
-    zero = src.const(np.asarray([0], np.int64))
-    return src.add(Select(), [src.add(Equal(), [target, zero]), extents, target])
-
-
-def _may_be_zero(src: Source) -> bool:
-    dims = src.dims(1)
-    return dims is None or any(dim in (0, None) for dim in dims)
+    places = np.minimum(np.arange(count, dtype=np.int64), len(x.shape) - 1)
+    extents = src.add(Gather(axis=0), [own, src.const(places)])
+    is_kept = src.add(Equal(), [target, src.const(np.zeros(1, np.int64))])
+    return src.add(Select(), [is_kept, extents, target])
 
 
 def import_transpose(src: Source) -> None:
@@ -127,24 +107,14 @@ def import_flatten(src: Source) -> None:
         raise src.fail(f"axis {axis} is out of range for rank {rank}")
     axis = axis + rank if axis < 0 else axis
     assert x.shape is not None
-    sizes = [_product(x.shape[:axis]), _product(x.shape[axis:])]
-    fixed = static_or_open(tuple(sizes))
-    if fixed is not None:
-        src.emit(s.Reshape(shape=fixed), [x])
+    sizes = [element_count(x.shape[:axis]), element_count(x.shape[axis:])]
+    if None not in sizes or sizes.count(None) == 1:
+        src.emit(s.Reshape(shape=tuple(-1 if n is None else n for n in sizes)), [x])
         return
     extents = src.add(s.ShapeOf(dtype=DType.INT64, dims=tuple(range(axis))), [x])
     first = src.add(ReduceProd(axes=(0,), keep_dims=True), [extents])
     rest = src.const(np.asarray([-1], np.int64))
     src.emit(s.Reshape(shape=None), [x, src.add(s.Concat(axis=0), [first, rest])])
-
-
-def _product(dims: tuple[int | str | None, ...]) -> int | None:
-    total = 1
-    for dim in dims:
-        if not isinstance(dim, int):
-            return None
-        total *= dim
-    return total
 
 
 def axes_of(src: Source, since: int) -> tuple[int, ...] | None:

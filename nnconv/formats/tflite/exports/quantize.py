@@ -1,0 +1,138 @@
+"""Quantization, and conversions between types of numbers."""
+
+from __future__ import annotations
+
+from nnconv.formats.tflite.exporter import Exporter, Target
+from nnconv.formats.tflite.types import CODES
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ir.quant import dequantize
+from nnconv.ir.types import TensorType
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
+
+_FROM_FLOAT = frozenset({DType.INT8, DType.UINT8, DType.INT16})
+"""What QUANTIZE makes of floats."""
+
+_BETWEEN = frozenset(
+    {
+        (DType.INT8, DType.INT8),
+        (DType.INT8, DType.UINT8),
+        (DType.INT8, DType.INT16),
+        (DType.UINT8, DType.UINT8),
+        (DType.UINT8, DType.INT8),
+        (DType.UINT8, DType.INT16),
+        (DType.INT16, DType.INT8),
+        (DType.INT16, DType.INT16),
+        (DType.INT16, DType.INT32),
+        (DType.INT32, DType.INT8),
+        (DType.INT32, DType.INT16),
+    }
+)
+"""What QUANTIZE makes of codes."""
+
+_TO_FLOAT = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.INT4, DType.UINT4})
+
+_CASTS = frozenset(
+    {
+        DType.BOOL,
+        DType.INT8,
+        DType.UINT8,
+        DType.INT16,
+        DType.UINT16,
+        DType.INT32,
+        DType.UINT32,
+        DType.INT64,
+        DType.FLOAT16,
+        DType.FLOAT32,
+        DType.FLOAT64,
+    }
+)
+
+
+def _operand(node: Node) -> tuple[Value, Value]:
+    x = node.inputs[0]
+    assert x is not None, "operand 0 is required"
+    return x, node.outputs[0]
+
+
+def export_quantize(node: Node, t: Target) -> None:
+    """QUANTIZE of float32 or of codes."""
+    x, y = _operand(node)
+    assert y.quant is not None, "the result has parameters"
+    if not y.quant.is_per_tensor:
+        raise t.refused("TFLite quantizes with one scale a tensor at run time")
+    if x.type.has_codes:
+        if (x.dtype, y.dtype) not in _BETWEEN:
+            raise t.refused(f"QUANTIZE from {x.dtype} to {y.dtype} isn't known")
+    elif y.dtype not in _FROM_FLOAT or x.dtype is not DType.FLOAT32:
+        raise t.refused(f"QUANTIZE from {x.dtype} to {y.dtype} isn't known")
+    t.emit("QUANTIZE", [t.tensor(x)], y, ("QuantizeOptions", {}))
+
+
+def export_dequantize(node: Node, t: Target) -> None:
+    """DEQUANTIZE; constants that it can't read stand in the file as floats."""
+    x, y = _operand(node)
+    if x.data is not None and (x.dtype not in _TO_FLOAT or not _reads_constant(x)):
+        if x.quant is None:
+            raise t.refused(f"{x.type} has no parameters")
+        data = dequantize(x.data, x.quant).astype(y.dtype.numpy)
+        t.alias(y, t.const(data, name=y.name))
+        return
+    if not x.type.has_codes:
+        raise t.refused(f"{x.type} has no codes")
+    if x.dtype not in _TO_FLOAT or not ((x.quant and x.quant.is_per_tensor) or x.data is not None):
+        raise t.refused(f"DEQUANTIZE of {x.type} isn't known")
+    if y.dtype is DType.FLOAT32:
+        t.emit("DEQUANTIZE", [t.tensor(x)], y, ("DequantizeOptions", {}))
+        return
+    real = t.result(
+        "DEQUANTIZE",
+        [t.tensor(x)],
+        TensorType(DType.FLOAT32, y.shape),
+        ("DequantizeOptions", {}),
+    )
+    _cast(t, real, DType.FLOAT32, y)
+
+
+def _reads_constant(x: Value) -> bool:
+    """Whether DEQUANTIZE reads these constants' parameters."""
+    if x.quant is None or x.quant.block:
+        return False
+    return x.quant.is_per_tensor or (x.dtype in (DType.INT8, DType.UINT8))
+
+
+def export_cast(node: Node, t: Target) -> None:
+    """CAST; float16 weights have a DEQUANTIZE, which is worked out once instead of in each run."""
+    x, y = _operand(node)
+    if x.data is not None and x.dtype is DType.FLOAT16 and y.dtype is DType.FLOAT32:
+        t.emit("DEQUANTIZE", [t.tensor(x)], y, ("DequantizeOptions", {}))
+        return
+    if x.data is not None and x.data.size <= 1:
+        t.alias(y, t.const(x.data.astype(y.dtype.numpy), name=y.name))
+        return
+    if x.dtype not in _CASTS or y.dtype not in _CASTS:
+        raise t.refused(f"CAST from {x.dtype} to {y.dtype} isn't known")
+    _cast(t, t.tensor(x), x.dtype, y)
+
+
+def _cast(t: Target, tensor: int, old: DType, y: Value) -> None:
+    options = {"in_data_type": CODES[old], "out_data_type": CODES[y.dtype]}
+    t.emit("CAST", [tensor], y, ("CastOptions", options))
+
+
+def export_bitcast(node: Node, t: Target) -> None:
+    """BITCAST; where only the parameters are others, a RESHAPE hands the codes on."""
+    x, y = _operand(node)
+    if x.data is not None and x.dtype is y.dtype:
+        t.alias(y, t.const(x.data, quant=y.quant, dtype=y.dtype, name=y.name))
+        return
+    t.emit("BITCAST", [t.tensor(x)], y)
+
+
+EXPORTERS: dict[type[Op], Exporter] = {
+    Quantize: export_quantize,
+    Dequantize: export_dequantize,
+    Cast: export_cast,
+    Bitcast: export_bitcast,
+}
