@@ -121,6 +121,7 @@ def write_onnxruntime_list(outcomes: dict[str, Outcome]) -> None:
     told = {
         "onnx_version": onnx_version(),
         "onnxruntime_version": onnxruntime.__version__,
+        "by_cpu": sorted(scope().by_cpu),
         "tests": {name: _reason(o.error) for name, o in outcomes.items() if not o.passed},
     }
     text = json.dumps(told, indent=1, ensure_ascii=False) + "\n"

@@ -147,6 +147,8 @@ class Scope(NamedTuple):
         tflite: tests in scope that don't pass on LiteRT, with the reason.
         onnxruntime: tests in scope whose original onnxruntime doesn't run or gets wrong, with what
             it says.
+        by_cpu: those of them whose verdict depends on how the CPU's kernels round.
+        onnxruntime_versions: of onnx and onnxruntime, for which that list holds.
     """
 
     onnx_version: str
@@ -155,6 +157,8 @@ class Scope(NamedTuple):
     outside: dict[str, str]
     tflite: dict[str, str]
     onnxruntime: dict[str, str]
+    by_cpu: frozenset[str]
+    onnxruntime_versions: tuple[str, str]
 
     @property
     def inside(self) -> list[str]:
@@ -166,14 +170,19 @@ class Scope(NamedTuple):
 def scope() -> Scope:
     """The scope of the node tests."""
     told = json.loads(SCOPE_FILE.read_text(encoding="utf-8"))
-    apart = SCOPE_FILE.parent
+    litert, onnxruntime = (
+        json.loads((SCOPE_FILE.parent / f"not_on_{name}.json").read_text(encoding="utf-8"))
+        for name in ("litert", "onnxruntime")
+    )
     return Scope(
         told["onnx_version"],
         told["reasons"],
         {name: row[0] for name, row in told["tests"].items()},
         {name: row[1] for name, row in told["tests"].items() if len(row) > 1},
-        json.loads((apart / "not_on_litert.json").read_text(encoding="utf-8")),
-        json.loads((apart / "not_on_onnxruntime.json").read_text(encoding="utf-8"))["tests"],
+        litert,
+        onnxruntime["tests"],
+        frozenset(onnxruntime["by_cpu"]),
+        (onnxruntime["onnx_version"], onnxruntime["onnxruntime_version"]),
     )
 
 

@@ -162,12 +162,12 @@ def serve() -> None:
             try:
                 ROUTES[route](known[name], Path(scratch), **options)
             except Exception as error:  # noqa: BLE001 - whatever it is, the parent reports it
-                told = _describe(error)
+                told = _describe(error, scratch)
             answers.write(json.dumps(told).encode() + b"\n")
             answers.flush()
 
 
-def _describe(error: Exception) -> tuple[str, str]:
+def _describe(error: Exception, scratch: str) -> tuple[str, str]:
     """An error in words, and where in nnconv it came up."""
     import traceback
 
@@ -176,5 +176,5 @@ def _describe(error: Exception) -> tuple[str, str]:
         for frame in traceback.extract_tb(error.__traceback__)
         if str(ROOT) in frame.filename and "tests" not in Path(frame.filename).parts
     ]
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).replace(f"{scratch}{os.sep}", "").split())
     return f"{type(error).__name__}: {text}"[:1500], places[-1] if places else ""
