@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from nnconv.conversion import ConversionReport
     from nnconv.diff.inputs import Described
+    from nnconv.formats.summary import TensorSummary
     from nnconv.ir import Quant
 
 LONG_WORK_SECONDS = 1.5
@@ -158,7 +159,7 @@ def describe_quant(quant: Quant | None) -> str:
     return f"real = one of {len(quant.scale)} scales, by {kind} axis {quant.axis}, * {code}"
 
 
-def describe_value(value: Described) -> dict[str, Any]:
+def describe_value(value: Described | TensorSummary) -> dict[str, Any]:
     """Give what is known of an input or output, fit for JSON."""
     quant = value.quant
     return {

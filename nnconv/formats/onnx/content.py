@@ -138,9 +138,8 @@ def unpacked(
     """
     width = 3 if bits == 6 else 1  # bytes of the least group that holds whole elements
     per_group = width * 8 // bits
-    if width == 1:
-        groups = raw
-    else:
+    groups: npt.NDArray[Any] = raw
+    if width == 3:
         padded = np.zeros(-(-len(raw) // 3) * 3, np.uint32)
         padded[: len(raw)] = raw
         groups = padded[::3] | padded[1::3] << 8 | padded[2::3] << 16
