@@ -130,22 +130,22 @@ class GraphImport:
         self,
         graph: wire.Graph,
         *,
-        given: Sequence[TensorType | None] = (),
         shapes: Mapping[str, Shape] | None = None,
     ) -> Graph:
-        """Import a graph with its inputs and outputs; ``unsupported`` has what can't be imported.
+        """Import the main graph; ``unsupported`` has what can't be imported.
 
-        ``given`` has what is known of the types of a body's inputs, ``shapes`` of the main graph's.
+        ``shapes`` take the place of those that the file gives for inputs.
         """
         self.graph.name = graph.name
         self._initializers = {t.name: t for t in graph.initializers}
         if not shapes:
             self._stated = {v.name: v.dims for v in graph.value_info if v.dims is not None}
-        for index, info in enumerate(graph.inputs):
-            if info.name in self._initializers and not given:
+        for info in graph.inputs:
+            if info.name in self._initializers:
                 continue  # a default that nothing overrides
-            kind = given[index] if index < len(given) else None
-            self._add_input(info, kind, (shapes or {}).get(info.name))
+            shape = (shapes or {}).get(info.name)
+            kind = TensorType(self._dtype(info), _dims(info) if shape is None else shape)
+            self.add_input(info.name, kind)
         self.import_nodes(graph.nodes)
         if not self.unsupported:
             self.graph.outputs = [self._output(info) for info in graph.outputs]
@@ -197,13 +197,6 @@ class GraphImport:
                 shape = self._stated.get(name)
                 self.values[name] = Value(name, TensorType(DType.FLOAT32, shape))
 
-    def _add_input(self, info: wire.ValueInfo, given: TensorType | None, shape: Shape) -> None:
-        if given is not None:
-            kind = given
-        else:
-            kind = TensorType(self._dtype(info), shape if shape is not None else _dims(info))
-        self.add_input(info.name, kind)
-
     def add_input(self, name: str, kind: TensorType) -> Value:
         """Add an input to the graph under construction."""
         if name in self.values:
@@ -230,7 +223,7 @@ class GraphImport:
         stated = _dims(info)
         if value.shape is None and stated is not None:
             value.type = value.type.with_shape(stated)
-        if self._parent is None and value.name != info.name:  # another output's, or an input's
+        if value.name != info.name:  # another output's, or an input's
             copies = Builder(self.graph).add_typed(
                 Identity(), [value], [value.type], names=[info.name]
             )
@@ -267,6 +260,8 @@ class GraphImport:
 
     def capture(self, outer: Value) -> Value:
         """What stands for a value of the graph around, inside this body."""
+        if self._parent is not None and self._parent.graph is self.graph:
+            return outer  # an inlined branch
         if outer.data is not None:
             return Value(outer.name, outer.type, data=outer.data, origin=outer.origin)
         found = self.captured.get(outer)
@@ -315,27 +310,32 @@ class GraphImport:
 
     # ---------------------------------------------------------------- bodies
 
-    def body(self, graph: wire.Graph, what: str, given: Sequence[TensorType | None]) -> GraphImport:
-        """Import a body of a control-flow node; what it captures is in ``captured``.
-
-        ``given`` has what is known of the types of its inputs.
-
-        Raises:
-            NotConvertible: with everything in it that can't be imported.
-        """
+    def inner(self, what: str, *, inlined: bool = False) -> GraphImport:
+        """An import inside this one: of a body, or, ``inlined``, of a branch that always runs."""
         if self.depth >= DEEPEST:
             raise self.fail(f"bodies are more than {DEEPEST} deep inside each other")
-        inner = GraphImport(
+        return GraphImport(
             self.file,
+            graph=self.graph if inlined else None,
             label=f"{self.label}{what}, ",
             parent=self,
             opsets=self.opsets,
             depth=self.depth + 1,
+            known=self.known if inlined else None,
         )
-        inner.run(graph, given=given)
-        if inner.unsupported:
-            raise NotConvertible(*inner.unsupported)
-        return inner
+
+    def import_body(self, graph: wire.Graph) -> list[Value]:
+        """Import a body's nodes, its inputs being defined already; gives its outputs.
+
+        Raises:
+            NotConvertible: with everything in it that can't be imported.
+        """
+        self._initializers = {t.name: t for t in graph.initializers}
+        self._stated = {v.name: v.dims for v in graph.value_info if v.dims is not None}
+        self.import_nodes(graph.nodes)
+        if self.unsupported:
+            raise NotConvertible(*self.unsupported)
+        return [self.value(info.name) for info in graph.outputs]
 
 
 def _dims(info: wire.ValueInfo) -> Shape:

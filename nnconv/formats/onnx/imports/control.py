@@ -1,0 +1,302 @@
+"""Control flow. What a body reads from outside becomes an operand of the IR's node.
+
+Loop and Scan are While: a counter, the carried values, what each scan output has collected so far,
+and what the body captured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from nnconv.formats.onnx.graph import GraphImport
+from nnconv.formats.onnx.importer import Importer, Source
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Value
+from nnconv.ir.types import TensorType, join_shapes, static_shape
+from nnconv.ops.control import If, While
+from nnconv.ops.elementwise import Add, Less, LogicalAnd, Sub
+from nnconv.ops.gather import Gather
+from nnconv.ops.shape import Concat, Reshape, ShapeOf, Transpose, Unsqueeze
+from nnconv.ops.slices import Reverse
+
+_COUNTER = TensorType(DType.INT64, ())
+_FLAG = TensorType(DType.BOOL, ())
+
+
+def import_if(src: Source) -> None:
+    """If: a branch that a constant chooses is inlined."""
+    condition = src.operand(0)
+    names = ("then_branch", "else_branch")
+    if condition.data is not None and condition.data.size == 1:
+        name = names[0 if condition.data.reshape(-1)[0] else 1]
+        outputs = src.scope.inner(name, inlined=True).import_body(src.graph(name))
+        _check_count(src, outputs)
+        for index, value in enumerate(outputs):
+            src.bind(index, value)
+        return
+    scopes = [src.scope.inner(name) for name in names]
+    for name, scope in zip(names, scopes, strict=True):
+        scope.graph.name = name
+        scope.graph.outputs = scope.import_body(src.graph(name))
+        _check_count(src, scope.graph.outputs)
+    captured = list(dict.fromkeys(outer for scope in scopes for outer in scope.captured))
+    for scope in scopes:
+        scope.graph.inputs = [scope.captured.get(v) or _like(v) for v in captured]
+    src.emit(If(), [condition, *captured], bodies=[scope.graph for scope in scopes])
+
+
+def _check_count(src: Source, outputs: Sequence[Value]) -> None:
+    if len(outputs) != len(src.node.outputs):
+        raise src.fail(f"a branch gives {len(outputs)} of {len(src.node.outputs)} results")
+
+
+def _like(value: Value) -> Value:
+    return Value(value.name, value.type, origin=value.origin)
+
+
+@dataclass
+class Turn:
+    """The body of a loop, imported for certain types of what it carries.
+
+    Attributes:
+        scope: its import.
+        counter: the number of the turn, from 0.
+        before, after: what it carries, as it comes in and goes out.
+        collected: what it adds to each scan output.
+        go_on: whether there is to be another turn, as it comes in and goes out; None where only
+            the counter decides.
+    """
+
+    scope: GraphImport
+    counter: Value
+    before: list[Value]
+    after: list[Value]
+    collected: list[Value]
+    go_on: tuple[Value, Value] | None = None
+
+
+MakeTurn: TypeAlias = "Callable[[Sequence[TensorType]], Turn]"
+
+
+def import_loop(src: Source) -> None:
+    """Loop: trip count and condition, either of which may be left out."""
+    limit, condition = src.optional(0), src.optional(1)
+    carried = [src.operand(i) for i in range(2, src.operand_count)]
+    body = src.graph("body")
+    count = len(carried)
+    if len(body.inputs) != count + 2 or len(body.outputs) < count + 1:
+        raise src.fail(
+            f"it carries {count} values; its body has {len(body.inputs)} inputs and "
+            f"{len(body.outputs)} outputs"
+        )
+
+    def make(types: Sequence[TensorType]) -> Turn:
+        scope = src.scope.inner("body")
+        names = [info.name for info in body.inputs]
+        counter = scope.add_input(names[0], _COUNTER)
+        if condition is None:  # what the body says of it then counts for nothing
+            scope.values[names[1]] = Value(names[1], _FLAG, data=np.ones((), np.bool_))
+        else:
+            asked = scope.add_input(names[1], _FLAG)
+        before = [scope.add_input(n, t) for n, t in zip(names[2:], types, strict=True)]
+        again, *outputs = scope.import_body(body)
+        return Turn(
+            scope,
+            counter,
+            before,
+            outputs[:count],
+            outputs[count:],
+            None if condition is None else (asked, again),
+        )
+
+    results = _emit_loop(src, make, carried, limit, condition)
+    if len(results) < len(src.node.outputs):
+        raise src.fail(f"{len(src.node.outputs)} results, its body gives {len(results)}")
+    for index, value in enumerate(results):
+        src.bind(index, value)
+
+
+@dataclass
+class _Slots:
+    """The values that a While carries: what it starts with, and their place in both bodies."""
+
+    first: list[Value] = field(default_factory=list)
+    asked: list[Value] = field(default_factory=list)
+    before: list[Value] = field(default_factory=list)
+    after: list[Value] = field(default_factory=list)
+
+    def add(self, first: Value, before: Value, after: Value) -> Value:
+        """Carry one more; gives what the condition sees of it."""
+        self.first.append(first)
+        self.before.append(before)
+        self.after.append(after)
+        self.asked.append(_like(before))
+        return self.asked[-1]
+
+
+def _emit_loop(
+    src: Source,
+    make: MakeTurn,
+    carried: Sequence[Value],
+    limit: Value | None,
+    condition: Value | None,
+) -> list[Value]:
+    """The While of a loop; gives the carried values at its end, and the scan outputs."""
+    turn = _settled(src, make, carried)
+    inside = Builder(turn.scope.graph, origin=src.builder.origin)
+    slots = _Slots()
+    following = inside.add(Add(), [turn.counter, inside.const(np.ones((), np.int64))])
+    counter = slots.add(src.const(np.zeros((), np.int64)), turn.counter, following)
+    flag = None
+    if turn.go_on is not None:
+        assert condition is not None, "a loop asks for what it was given"
+        flag = slots.add(
+            _scalar(src, condition), turn.go_on[0], _scalar_inside(inside, turn.go_on[1])
+        )
+    for first, before, after in zip(carried, turn.before, turn.after, strict=True):
+        slots.add(first, before, after)
+    for element in turn.collected:
+        _collect(src, slots, element, inside)
+    bound = None if limit is None else _scalar(src, limit)
+    if bound is not None and bound.data is None:
+        turn.scope.capture(bound)
+    for outer, inner in turn.scope.captured.items():
+        seen = slots.add(outer, inner, inner)
+        if outer is bound:
+            bound = seen
+    turn.scope.graph.name = "body"
+    turn.scope.graph.inputs, turn.scope.graph.outputs = slots.before, slots.after
+    asks = _condition(slots.asked, counter, bound, flag)
+    values = src.add_many(While(), slots.first, bodies=[asks, turn.scope.graph])
+    skipped = 1 if flag is None else 2
+    return list(values[skipped : skipped + len(carried) + len(turn.collected)])
+
+
+def _settled(src: Source, make: MakeTurn, carried: Sequence[Value]) -> Turn:
+    """The body, with those extents of what it carries left open that change from turn to turn."""
+    types = [v.type for v in carried]
+    while True:
+        turn = make(types)
+        if len(turn.after) != len(types):
+            raise src.fail(f"it carries {len(types)} values, its body gives {len(turn.after)}")
+        wider = []
+        for old, new in zip(types, turn.after, strict=True):
+            if old.dtype is not new.dtype:
+                raise src.fail(f"`{new.name}` is {new.dtype}, but {old.dtype} in the first turn")
+            wider.append(TensorType(old.dtype, join_shapes(old.shape, new.shape), old.quant))
+        if wider == types:
+            return turn
+        types = wider
+
+
+def _collect(src: Source, slots: _Slots, element: Value, inside: Builder) -> None:
+    """Carry what a scan output has collected; the element joins it along a new first dimension."""
+    shape = static_shape(element.shape)
+    if shape is None:
+        raise src.unsupported(
+            f"the shape of `{element.name}`, which it collects, isn't known",
+            hint="Give the shapes of the inputs (--input-shape).",
+        )
+    empty = src.const(np.zeros((0, *shape), element.dtype.numpy), dtype=element.dtype)
+    kind = TensorType(element.dtype, (None, *shape), element.quant)
+    before = Value(f"{element.name}/collected", kind)
+    one = inside.add(Unsqueeze(axes=(0,)), [element])
+    slots.add(empty, before, inside.add_typed(Concat(axis=0), [before, one], [kind])[0])
+
+
+def _scalar(src: Source, value: Value) -> Value:
+    if value.shape == ():
+        return value
+    if value.data is not None:
+        return src.const(value.data.reshape(()), value.name)
+    return src.add(Reshape(shape=()), [value])
+
+
+def _scalar_inside(builder: Builder, value: Value) -> Value:
+    return value if value.shape == () else builder.add(Reshape(shape=()), [value])
+
+
+def _condition(
+    inputs: list[Value], counter: Value, limit: Value | None, flag: Value | None
+) -> Graph:
+    graph = Graph("condition")
+    graph.inputs = inputs
+    builder = Builder(graph)
+    if limit is None:
+        graph.outputs = [flag or builder.const(np.ones((), np.bool_))]
+        return graph
+    below = builder.add(Less(), [counter, limit])
+    graph.outputs = [below if flag is None else builder.add(LogicalAnd(), [below, flag])]
+    return graph
+
+
+def import_scan(src: Source) -> None:
+    """Scan: states and slices of the scan inputs go through the body, turn by turn."""
+    if src.version < 9:
+        raise src.unsupported("Scan of opset 8, which has a batch and lengths, isn't translated")
+    body, count = src.graph("body"), src.int("num_scan_inputs")
+    operands = src.all_operands()
+    states, scanned = operands[: len(operands) - count], operands[len(operands) - count :]
+    if not scanned or len(body.inputs) != len(operands):
+        raise src.fail(f"its body has {len(body.inputs)} inputs for {len(operands)} operands")
+    axes = src.int_list("scan_input_axes") or (0,) * count
+    backward = src.int_list("scan_input_directions") or (0,) * count
+    if len(axes) != count or len(backward) != count:
+        raise src.fail(f"axes or directions don't fit {count} scan inputs")
+    axes = tuple(src.axis(a, src.rank(v)) for a, v in zip(axes, scanned, strict=True))
+    length = src.add(ShapeOf(dtype=DType.INT64, dims=(axes[0],)), [scanned[0]])
+    limit = src.add(Reshape(shape=()), [length])
+    known = (scanned[0].shape or ())[axes[0]]
+    if isinstance(known, int):
+        limit = src.const(np.asarray(known, np.int64))
+
+    def make(types: Sequence[TensorType]) -> Turn:
+        scope = src.scope.inner("body")
+        counter = scope.add_input("", _COUNTER)
+        builder = Builder(scope.graph, origin=src.builder.origin)
+        names = [info.name for info in body.inputs]
+        before = [scope.add_input(n, t) for n, t in zip(names[: len(states)], types, strict=True)]
+        for name, outer, axis, reverse in zip(
+            names[len(states) :], scanned, axes, backward, strict=True
+        ):
+            place = counter
+            if reverse:
+                whole = scope.capture(limit)
+                last = builder.add(Sub(), [whole, builder.const(np.ones((), np.int64))])
+                place = builder.add(Sub(), [last, counter])
+            scope.values[name] = builder.add(Gather(axis=axis), [scope.capture(outer), place])
+        outputs = scope.import_body(body)
+        return Turn(scope, counter, before, outputs[: len(states)], outputs[len(states) :])
+
+    results = _emit_loop(src, make, states, limit, None)
+    if len(results) < len(src.node.outputs):
+        raise src.fail(f"{len(src.node.outputs)} results, its body gives {len(results)}")
+    for index, value in enumerate(results):
+        place = index - len(states)
+        src.bind(index, value if place < 0 else _placed(src, value, place))
+
+
+def _placed(src: Source, value: Value, place: int) -> Value:
+    """A scan output in its direction, the turns along its axis."""
+    backward = src.int_list("scan_output_directions") or ()
+    axes = src.int_list("scan_output_axes") or ()
+    if place < len(backward) and backward[place]:
+        value = src.add(Reverse(axes=(0,)), [value])
+    axis = src.axis(axes[place], src.rank(value)) if place < len(axes) else 0
+    if axis:
+        rank = src.rank(value)
+        perm = (*range(1, axis + 1), 0, *range(axis + 1, rank))
+        value = src.add(Transpose(perm=perm), [value])
+    return value
+
+
+IMPORTERS: dict[str, Importer] = {
+    "If": import_if,
+    "Loop": import_loop,
+    "Scan": import_scan,
+}
