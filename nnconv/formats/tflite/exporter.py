@@ -31,11 +31,13 @@ from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.tflite import build
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
 from nnconv.formats.tflite.types import CODES, quantization_of
+from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op, Role
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType
+from nnconv.ops.shape import Identity
 
 Exporter: TypeAlias = "Callable[[Node, Target], None]"
 
@@ -79,6 +81,7 @@ class FileTarget:
 
     def subgraph(self, graph: Graph) -> tuple[int, list[UnsupportedItem]]:
         """Export a graph as a subgraph; gives its index and what couldn't be exported."""
+        own_outputs(graph)
         index = len(self.subgraphs)
         self.subgraphs.append(None)
         target = Target(self)
@@ -88,6 +91,19 @@ class FileTarget:
         if not refused:
             self.subgraphs[index] = target.finish(graph)
         return index, refused
+
+
+def own_outputs(graph: Graph, *, inputs: bool = False) -> None:
+    """Let no output be a constant, nor stand among the outputs twice; nor, at will, be an input."""
+    seen = set()
+    builder = Builder(graph)
+    for place, value in enumerate(graph.outputs):
+        free = value.producer is not None or (value.data is None and not inputs)
+        if free and value not in seen:
+            seen.add(value)
+            continue
+        copies = builder.add_typed(Identity(), [value], [value.type], names=[value.name])
+        graph.outputs[place] = copies[0]
 
 
 class Target:

@@ -8,11 +8,10 @@ from nnconv.decompositions.base import Evaluate
 from nnconv.errors import UnsupportedError
 from nnconv.formats.tflite import build
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
-from nnconv.formats.tflite.exporter import FileTarget
+from nnconv.formats.tflite.exporter import FileTarget, own_outputs
+from nnconv.formats.tflite.resources import keep_states
 from nnconv.formats.written import Written
-from nnconv.ir.builder import Builder
-from nnconv.ir.graph import Graph, Model, Signature
-from nnconv.ops.shape import Identity
+from nnconv.ir.graph import Model, Signature
 
 SIGNATURE_KEY = "serving_default"
 """The entry point's name where the source, of another format, has none."""
@@ -31,12 +30,14 @@ def to_wire(
         UnsupportedError: with every node that TFLite can't hold.
     """
     graph = signature.graph
-    _own_outputs(graph)
+    own_outputs(graph, inputs=True)
     target = FileTarget(evaluate)
     _, refused = target.subgraph(graph)
     if refused:
         raise UnsupportedError(dict.fromkeys(refused), path=model.source)
     subgraphs = [s for s in target.subgraphs if s is not None]
+    if signature.states:
+        keep_states(subgraphs, signature.states)
     file = build.File(
         subgraphs,
         signatures=_signatures(model, signature, subgraphs[0]),
@@ -56,18 +57,6 @@ def to_wire(
         notes=list(target.notes),
     )
     return file, report
-
-
-def _own_outputs(graph: Graph) -> None:
-    """Let each output be the result of a node, and stand among the outputs once."""
-    seen = set()
-    builder = Builder(graph)
-    for place, value in enumerate(graph.outputs):
-        if value.producer is not None and value not in seen:
-            seen.add(value)
-            continue
-        copies = builder.add_typed(Identity(), [value], [value.type], names=[value.name])
-        graph.outputs[place] = copies[0]
 
 
 def _signatures(model: Model, signature: Signature, main: build.Subgraph) -> list[build.Signature]:
