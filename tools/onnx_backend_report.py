@@ -16,7 +16,7 @@ import queue
 import re
 import sys
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -104,6 +104,8 @@ def show(route: str, outcomes: dict[str, Outcome], told: Scope, *, brief: bool) 
                 where = f" [{outcome.place}]" if outcome.place else ""
                 note = " (listed)" if name in listed else ""
                 print(f"      {name}{note}: {outcome.error[:300]}{where}")
+    if lacking := _lacking(outcomes):
+        print("lacks: " + ", ".join(f"{what} ({count})" for what, count in lacking.most_common()))
     passed = sum(outcome.passed for outcome in outcomes.values())
     slowest = max(outcomes, key=lambda name: outcomes[name].seconds)
     print(
@@ -112,6 +114,16 @@ def show(route: str, outcomes: dict[str, Outcome], told: Scope, *, brief: bool) 
         f"slowest {slowest} {outcomes[slowest].seconds:.2f} s"
     )
     return news
+
+
+def _lacking(outcomes: dict[str, Outcome]) -> Counter[str]:
+    """The operators that stop cases, with the number of cases: ONNX's and, with "IR", ours."""
+    found: Counter[str] = Counter()
+    for outcome in outcomes.values():
+        if "unsupported node" in outcome.error:
+            ops = re.findall(r"(\w+) at (node|op) #", outcome.error)
+            found.update({f"IR {op}" if kind == "op" else op for op, kind in ops})
+    return found
 
 
 def write_onnxruntime_list(outcomes: dict[str, Outcome]) -> None:

@@ -9,12 +9,11 @@ Runtimes may crash on a model: tests go through `support.onnx_backend_worker`.
 
 from __future__ import annotations
 
+import fcntl
 import json
-import os
 import pickle
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -69,7 +68,11 @@ def cases() -> dict[str, Case]:
     """All node tests of the installed onnx by name, in its order."""
     path = _stored()
     if not path.exists():
-        _store(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # of several processes one makes them
+            if not path.exists():
+                _store(path)
     with path.open("rb") as file:
         made: dict[str, Case] = {fields[0]: Case(*fields) for fields in pickle.load(file)}
     return made
@@ -87,16 +90,13 @@ def _stored() -> Path:
 
 def _store(path: Path) -> None:
     """Make the cases apart from this process: it seeds numpy, warns, and loads all of onnx."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".new")
-    os.close(handle)
+    temporary = path.with_suffix(".new")
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r}); "
         "from support.onnx_backend import make; make(sys.argv[1])"
     )
     subprocess.run([sys.executable, "-P", "-W", "ignore", "-c", code, temporary], check=True)
-    # Two processes may both have made them: they are the same, and the last one stays.
-    Path(temporary).replace(path)
+    temporary.replace(path)
 
 
 def make(path: str) -> None:
