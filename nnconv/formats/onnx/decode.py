@@ -90,7 +90,8 @@ def read(source: str | os.PathLike[str] | Buffer, name: str = "") -> Model:
     """Read an ONNX file.
 
     Args:
-        source: a path, whose file is mapped into memory, or the bytes of a file.
+        source: a path, whose file is mapped into memory, or the bytes of a file; they are copied
+            where they aren't ``bytes``.
         name: what errors call the file; the path if it is empty.
 
     Raises:
@@ -101,7 +102,8 @@ def read(source: str | os.PathLike[str] | Buffer, name: str = "") -> Model:
         name = name or os.fspath(path)
         data = map_file(path, name)
     else:
-        data = memoryview(source).toreadonly().cast("B")  # type: ignore[arg-type]
+        # What can change has no hash, by which texts are found again; hence a copy of it.
+        data = memoryview(source if isinstance(source, bytes) else bytes(source))
     try:
         return Decoder(data, path, name).model()
     except BrokenMessageError as error:
