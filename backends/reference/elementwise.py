@@ -104,7 +104,7 @@ def _floor_mod(op: e.FloorMod, a: Array, b: Array) -> list[Array]:
 def _pow(op: e.Pow, a: Array, b: Array) -> list[Array]:
     if np.issubdtype(a.dtype, np.floating):
         return [np.power(a, b)]
-    if np.any(b < 0):
+    if np.any(b < 0) and np.issubdtype(b.dtype, np.integer):
         raise ValueError("an integer to a negative power")
     # as C's pow does it, which both TFLite and ONNX runtimes use; too much gives the least integer
     wide, limits = np.power(a.astype(np.float64), b), np.iinfo(a.dtype)

@@ -11,16 +11,18 @@ from nnconv.ir.op import Op
 from nnconv.ops import reduce as r
 
 
-def _axes(given: tuple[int, ...] | None, x: Array, axes: Array | None) -> tuple[int, ...]:
-    if given is not None:
-        return given
+def _axes(op: r.Reduction, x: Array, axes: Array | None) -> tuple[int, ...]:
+    if op.axes is not None:
+        return op.axes
     assert axes is not None
+    if not axes.size and op.all_if_empty:
+        return tuple(range(x.ndim))
     return tuple(sorted({int(axis) % x.ndim for axis in axes.reshape(-1)} if x.ndim else ()))
 
 
 def _reduction(function: Callable[..., Array]) -> Kernel:
     def kernel(op: r.Reduction, x: Array, axes: Array | None = None) -> list[Array]:
-        chosen = _axes(op.axes, x, axes)
+        chosen = _axes(op, x, axes)
         return [np.asarray(function(x, axis=chosen, keepdims=op.keep_dims))]
 
     return kernel
@@ -50,19 +52,55 @@ def _mean(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
 def _extreme(function: Callable[..., Array], *, greatest: bool) -> Callable[..., Array]:
     def reduce(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
         if x.dtype == np.bool_:
-            return np.asarray(function(x, axis=axis, keepdims=keepdims))
-        limits = np.finfo(x.dtype) if np.issubdtype(x.dtype, np.floating) else np.iinfo(x.dtype)
-        start = limits.min if greatest else limits.max
+            any_or_all = np.any if greatest else np.all
+            return np.asarray(any_or_all(x, axis=axis, keepdims=keepdims))
         if all(x.shape[a] for a in axis):
             return np.asarray(function(x, axis=axis, keepdims=keepdims))
+        if np.issubdtype(x.dtype, np.floating):
+            start = -np.inf if greatest else np.inf
+        else:
+            start = np.iinfo(x.dtype).min if greatest else np.iinfo(x.dtype).max
         return np.asarray(function(x, axis=axis, keepdims=keepdims, initial=start))
 
     return reduce
 
 
+def _real(x: Array) -> Array:
+    """Floats as they are, integers as float64."""
+    return x if np.issubdtype(x.dtype, np.floating) else x.astype(np.float64)
+
+
+def _l1(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
+    return _sum(np.abs(x), axis=axis, keepdims=keepdims)
+
+
+def _sum_square(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
+    return _sum(np.square(x, dtype=_wide(x)), axis=axis, keepdims=keepdims)
+
+
+def _l2(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
+    return np.sqrt(_sum_square(_real(x), axis=axis, keepdims=keepdims))
+
+
+def _log_sum(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
+    return np.log(_sum(_real(x), axis=axis, keepdims=keepdims))
+
+
+def _log_sum_exp(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
+    wide = _real(x)
+    greatest = np.max(wide, axis=axis, keepdims=True, initial=-np.inf)
+    offset = np.where(np.isfinite(greatest), greatest, 0)
+    total = _sum(np.exp(wide - offset), axis=axis, keepdims=True)
+    result = np.log(total) + offset
+    return result if keepdims else np.squeeze(result, axis)
+
+
 def _index_of(function: Callable[..., Array]) -> Kernel:
     def kernel(op: r.ArgExtreme, x: Array) -> list[Array]:
-        return [function(x, axis=op.axis, keepdims=op.keep_dims)]
+        if not op.last:
+            return [function(x, axis=op.axis, keepdims=op.keep_dims)]
+        behind = function(np.flip(x, op.axis), axis=op.axis, keepdims=op.keep_dims)
+        return [x.shape[op.axis] - 1 - behind]
 
     return kernel
 
@@ -77,15 +115,32 @@ def cumsum(op: r.CumSum, x: Array, axis: Array | None = None) -> list[Array]:
     return [np.flip(total, along) if op.reverse else total]
 
 
+def cumprod(op: r.CumProd, x: Array, axis: Array | None = None) -> list[Array]:
+    """CumProd."""
+    along = op.axis if op.axis is not None else int(np.asarray(axis).reshape(-1)[0])
+    data = np.flip(x, along) if op.reverse else x
+    if op.exclusive:
+        first = np.ones_like(np.take(data, [0][: data.shape[along]], along))
+        data = np.concatenate([first, np.take(data, range(data.shape[along] - 1), along)], along)
+    total = np.cumprod(data, axis=along, dtype=x.dtype)
+    return [np.flip(total, along) if op.reverse else total]
+
+
 KERNELS: dict[type[Op], Kernel] = {
     r.ReduceMean: _reduction(_mean),
     r.ReduceSum: _reduction(_sum),
     r.ReduceProd: _reduction(_prod),
     r.ReduceMax: _reduction(_extreme(np.max, greatest=True)),
     r.ReduceMin: _reduction(_extreme(np.min, greatest=False)),
+    r.ReduceL1: _reduction(_l1),
+    r.ReduceL2: _reduction(_l2),
+    r.ReduceSumSquare: _reduction(_sum_square),
+    r.ReduceLogSum: _reduction(_log_sum),
+    r.ReduceLogSumExp: _reduction(_log_sum_exp),
     r.ReduceAny: _reduction(np.any),
     r.ReduceAll: _reduction(np.all),
     r.ArgMax: _index_of(np.argmax),
     r.ArgMin: _index_of(np.argmin),
     r.CumSum: cumsum,
+    r.CumProd: cumprod,
 }

@@ -224,7 +224,14 @@ class Minimum(Binary):
 
 
 class Pow(Binary):
-    """a ** b. TFLite POW, ONNX Pow, NNAPI POW, NNRt POW."""
+    """a ** b, of a's type. TFLite POW (equal types), ONNX Pow, NNAPI POW, NNRt POW.
+
+    Integers to the power of floats are computed in floats, and truncated.
+    """
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        a, b = operand_type(types, 0), operand_type(types, 1)
+        return (TensorType(a.dtype, broadcast_shapes((a.shape, b.shape))),)
 
 
 class FloorDiv(Binary):

@@ -34,13 +34,17 @@ def reduced_perm(perm: Perm, axes: tuple[int, ...], *, keep_dims: bool) -> Perm 
 
 @op_class
 class Reduction(Op):
-    """Base of the reductions."""
+    """Base of the reductions.
+
+    ``all_if_empty`` counts where operand ``axes`` is empty: then all are meant (ONNX), else none.
+    """
 
     operands: ClassVar[tuple[Operand, ...]] = (Operand("x", NUMBERS), index_operand("axes"))
     layout_kind: ClassVar[LayoutKind] = LayoutKind.ATTRIBUTE
 
     axes: tuple[int, ...] | None
     keep_dims: bool = False
+    all_if_empty: bool = False
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
@@ -64,6 +68,8 @@ class Reduction(Op):
             return (None,) * rank
         axes = operand_type(types, 1).shape
         count = 1 if axes == () else axes[0] if axes is not None else None
+        if count == 0 and self.all_if_empty:
+            return ()
         return (None,) * max(rank - count, 0) if isinstance(count, int) else None
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
@@ -97,13 +103,19 @@ class ReduceProd(Reduction):
 
 
 class ReduceMax(Reduction):
-    """Greatest over ``axes``. TFLite REDUCE_MAX, ONNX ReduceMax, NNAPI and NNRt REDUCE_MAX."""
+    """Greatest over ``axes``; of nothing the least that there is (-inf, if it is a float).
+
+    TFLite REDUCE_MAX (of nothing finite), ONNX ReduceMax, NNAPI and NNRt REDUCE_MAX.
+    """
 
     operands = (Operand("x", NUMBERS | _BOOL), index_operand("axes"))
 
 
 class ReduceMin(Reduction):
-    """Least over ``axes``. TFLite REDUCE_MIN, ONNX ReduceMin, NNAPI and NNRt REDUCE_MIN."""
+    """Least over ``axes``; of nothing the greatest that there is (inf, if it is a float).
+
+    TFLite REDUCE_MIN (of nothing finite), ONNX ReduceMin, NNAPI and NNRt REDUCE_MIN.
+    """
 
     operands = (Operand("x", NUMBERS | _BOOL), index_operand("axes"))
 
@@ -122,9 +134,29 @@ class ReduceAll(Reduction):
     quant_rule = QuantRule.EXACT
 
 
+class ReduceL1(Reduction):
+    """Sum of absolute values over ``axes``. ONNX ReduceL1."""
+
+
+class ReduceL2(Reduction):
+    """Root of the sum of squares over ``axes``. ONNX ReduceL2, NNRt REDUCE_L2."""
+
+
+class ReduceSumSquare(Reduction):
+    """Sum of squares over ``axes``. ONNX ReduceSumSquare."""
+
+
+class ReduceLogSum(Reduction):
+    """Natural logarithm of the sum over ``axes``. ONNX ReduceLogSum."""
+
+
+class ReduceLogSumExp(Reduction):
+    """Natural logarithm of the sum of e**x over ``axes``. ONNX ReduceLogSumExp."""
+
+
 @op_class
 class ArgExtreme(Op):
-    """Base of ArgMax and ArgMin."""
+    """Base of ArgMax and ArgMin. Of equals the first counts, or the last (``last``)."""
 
     operands: ClassVar[tuple[Operand, ...]] = (Operand("x", NUMBERS | _BOOL),)
     layout_kind: ClassVar[LayoutKind] = LayoutKind.ATTRIBUTE
@@ -133,6 +165,7 @@ class ArgExtreme(Op):
     axis: int
     dtype: DType = DType.INT32
     keep_dims: bool = False
+    last: bool = False
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
@@ -153,7 +186,7 @@ class ArgExtreme(Op):
 
 
 class ArgMax(ArgExtreme):
-    """Index of the greatest along ``axis`` (from the front), the first of equals.
+    """Index of the greatest along ``axis`` (from the front).
 
     Codes are compared as they are. TFLite ARG_MAX, ONNX ArgMax, NNAPI ARGMAX, NNRt ARG_MAX.
     """
@@ -188,3 +221,7 @@ class CumSum(Op):
             return None
         rest = (None,) * (len(types) - 1)
         return Permuted(self.replace(axis=perm.index(self.axis)), (perm, *rest), (perm,))
+
+
+class CumProd(CumSum):
+    """Running product along ``axis``, like CumSum. ONNX CumProd (opset 26)."""

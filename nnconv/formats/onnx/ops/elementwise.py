@@ -141,6 +141,10 @@ def export_clip(node: Node, t: Target) -> None:
     op, x, y = node.op, _operands(node)[0], node.outputs[0]
     assert isinstance(op, e.Clip)
     bounds = (op.low, op.high)
+    relu = bounds == (0.0, float("inf"))
+    if _is_plain_integer(x) and relu and t.plain and x.dtype.is_signed and t.opset >= 14:
+        t.set_stored(y, t.node("Relu", [t.stored(x)]))
+        return
     if _is_plain_integer(x):
         t.set_stored(y, exact.clip(t, t.stored(x), x.dtype, bounds))
         return
@@ -150,7 +154,7 @@ def export_clip(node: Node, t: Target) -> None:
         codes = t.codes(x) if same else t.quantize(t.real(x), quant, dtype)
         t.set_codes(y, t.clip_codes(codes, quant, dtype, bounds))
         return
-    if bounds == (0.0, float("inf")):
+    if relu:
         t.set_real(y, t.node("Relu", [t.real(x)]))
         return
     t.set_real(y, t.node("Clip", [t.real(x), t.floats(op.low, x), t.floats(op.high, x)]))
@@ -234,14 +238,15 @@ def export_arithmetic(node: Node, t: Target) -> None:
     """Add, Sub, Mul, Div and their activation."""
     op, (a, b), y = node.op, _operands(node), node.outputs[0]
     assert isinstance(op, e.Add | e.Sub | e.Mul | e.Div)
-    if isinstance(op, e.Sub) and _is_small(a, t) and _is_small(b, t) and _is_small(y, t):
+    small = isinstance(op, e.Sub) and all(_is_small(v, t) for v in (a, b, y))
+    if small and not t.plain:
         t.set_real(y, t.node("Add", [t.real(a), _negated(b, t)]), op.activation)
         return
-    names = [in_full(a, b, t), in_full(b, a, t)]
+    names = [t.real(a), t.real(b)] if t.plain else [in_full(a, b, t), in_full(b, a, t)]
     if not _is_plain_integer(y):
         t.set_real(y, t.node(ARITHMETIC[type(op)], names), op.activation)
         return
-    if isinstance(op, e.Div):
+    if isinstance(op, e.Div) and not t.plain:
         result = exact.divide(t, *names, divisor=b)
     else:
         result = exact.arithmetic(t, ARITHMETIC[type(op)], names, y.dtype)
@@ -300,14 +305,14 @@ POWERS: dict[float, tuple[str, ...]] = {
 def export_pow(node: Node, t: Target) -> None:
     """Pow."""
     (base, exponent), y = _operands(node), node.outputs[0]
-    known = _constant_reals(exponent)
+    known, most = _constant_reals(exponent), 1 if t.plain else 2
     result = name = t.real(base)
-    if known is None or known.size != 1 or y.shape != base.shape or not base.dtype.is_float:
+    steps = POWERS.get(float(known.flat[0])) if known is not None and known.size == 1 else None
+    if steps is None or y.shape != base.shape or not base.dtype.is_float or len(steps) > most:
         t.set_real(y, t.node("Pow", [name, t.real(exponent)]))
         return
-    for kind in POWERS.get(float(known.flat[0]), ("Pow",)):
-        others = {"Mul": [name], "Pow": [t.real(exponent)]}.get(kind, [])
-        result = t.node(kind, [result, *others])
+    for kind in steps:
+        result = t.node(kind, [result, name] if kind == "Mul" else [result])
     t.set_real(y, result)
 
 
@@ -326,7 +331,8 @@ def export_floor_mod(node: Node, t: Target) -> None:
     (a, b), y = _operands(node), node.outputs[0]
     names = t.stored(a), t.stored(b)
     if not a.dtype.is_float:
-        t.set_stored(y, exact.floor_modulus(t, *names, divisor=b))
+        single = t.node("Mod", list(names)) if t.plain else ""
+        t.set_stored(y, single or exact.floor_modulus(t, *names, divisor=b))
         return
     rest = t.node("Mod", list(names), fmod=1)
     # the product of a sign and a number can't vanish unless the rest is 0
@@ -385,6 +391,9 @@ def export_prelu(node: Node, t: Target) -> None:
     """
     (x, slope), y = _operands(node), node.outputs[0]
     name, factor = t.real(x), t.real(slope)
+    if t.plain:
+        t.set_real(y, t.node("PRelu", [name, factor]))
+        return
     slopes = _constant_reals(slope)
     if slopes is not None and slopes.size and bool((slopes == slopes.flat[0]).all()):
         t.set_real(y, t.node("LeakyRelu", [name], alpha=float(slopes.flat[0])))

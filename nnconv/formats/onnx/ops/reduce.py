@@ -18,6 +18,11 @@ NAMES: dict[type[Op], str] = {
     r.ReduceProd: "ReduceProd",
     r.ReduceMax: "ReduceMax",
     r.ReduceMin: "ReduceMin",
+    r.ReduceL1: "ReduceL1",
+    r.ReduceL2: "ReduceL2",
+    r.ReduceSumSquare: "ReduceSumSquare",
+    r.ReduceLogSum: "ReduceLogSum",
+    r.ReduceLogSumExp: "ReduceLogSumExp",
     r.ReduceAny: "ReduceMax",
     r.ReduceAll: "ReduceMin",
 }
@@ -48,27 +53,40 @@ onnxruntime's kernels for int32 saturate; those for int64 are exact to 2**53 (th
 """
 
 
-def reduced(
-    t: Target, op_type: str, name: str, axes: Sequence[int] | str, *, keep_dims: bool
-) -> str:
-    """A Reduce node; ``axes`` are numbers or the name of an int64 tensor, and not empty.
+_OF_ONE: dict[type[Op], str] = {r.ReduceL1: "Abs", r.ReduceL2: "Abs", r.ReduceLogSum: "Log"}
+"""What reductions do to an element where there is nothing to reduce; others leave it as it is."""
 
-    They are an input from opset 18 on (ReduceSum: 13), an attribute before.
+
+def reduced(
+    t: Target,
+    op_type: str,
+    name: str,
+    axes: Sequence[int] | str,
+    *,
+    keep_dims: bool,
+    none_if_empty: bool = False,
+) -> str:
+    """A Reduce node; ``axes`` are numbers, not none of them, or the name of an int64 tensor.
+
+    They are an input from opset 18 on (ReduceSum: 13), an attribute before. ``none_if_empty`` says
+    what a tensor without elements means; else it is all.
     """
     keep = int(keep_dims)
     if t.opset >= 18 or op_type == "ReduceSum":
         given = axes if isinstance(axes, str) else t.const(list(axes))
-        return t.node(op_type, [name, given], keepdims=keep)
+        noop = 1 if none_if_empty else None
+        return t.node(op_type, [name, given], keepdims=keep, noop_with_empty_axes=noop)
     if isinstance(axes, str):
         t.require_opset(18, f"{op_type} axes computed at run time")
     return t.node(op_type, [name], axes=tuple(axes), keepdims=keep)
 
 
-def _is_global(op: r.Reduction, x: Value) -> bool:
+def _is_global(op: r.Reduction, x: Value, t: Target) -> bool:
     """Whether it is a mean over the spatial dimensions of NCHW data."""
     return (
         isinstance(op, r.ReduceMean)
         and op.axes == (2, 3)
+        and (op.keep_dims or not t.plain)
         and x.type.rank == 4
         and (x.quant is not None or x.dtype is DType.FLOAT32)
     )
@@ -107,11 +125,11 @@ def export_reduction(node: Node, t: Target) -> None:
         t.set_codes(y, _in_kernel(t, kind, t.codes(x), dtype, _COMPARED_AS, axes, op))
     elif x.quant is not None or y.quant is not None or x.dtype.is_float:
         if not axes:
-            t.set_real(y, t.real(x))
-        elif _is_global(op, x):
+            t.set_real(y, _of_one(op, t.real(x), t))
+        elif _is_global(op, x, t):
             _export_global_mean(node, op, t)
         else:
-            t.set_real(y, reduced(t, kind, t.real(x), axes, keep_dims=op.keep_dims))
+            t.set_real(y, _reduced(t, kind, t.real(x), axes, op))
     else:
         t.set_codes(y, _in_kernel(t, kind, t.codes(x), x.dtype, _ADDED_AS, axes, op))
 
@@ -127,11 +145,32 @@ def _in_kernel(
 ) -> str:
     """A reduction in the type that ``table`` gives for ``dtype``, and back."""
     if not axes:
-        return name
+        return _of_one(op, name, t)
     wider = table.get(dtype, dtype)
-    if wider is dtype:
-        return reduced(t, kind, name, axes, keep_dims=op.keep_dims)
-    return t.cast(reduced(t, kind, t.cast(name, wider), axes, keep_dims=op.keep_dims), dtype)
+    if wider is dtype or (t.plain and _is_defined(dtype, kind, t)):
+        return _reduced(t, kind, name, axes, op)
+    return t.cast(_reduced(t, kind, t.cast(name, wider), axes, op), dtype)
+
+
+def _is_defined(dtype: DType, kind: str, t: Target) -> bool:
+    """Whether ONNX defines a reduction for a type, be there kernels or not."""
+    if dtype is DType.BOOL:
+        return t.opset >= 20 and kind in ("ReduceMax", "ReduceMin")
+    return dtype.bits >= 32
+
+
+def _reduced(t: Target, kind: str, name: str, axes: Sequence[int] | str, op: r.Reduction) -> str:
+    """A Reduce node with what ``op`` says of empty axes."""
+    none = isinstance(axes, str) and not op.all_if_empty
+    return reduced(t, kind, name, axes, keep_dims=op.keep_dims, none_if_empty=none)
+
+
+def _of_one(op: r.Reduction, name: str, t: Target) -> str:
+    """A reduction of single elements."""
+    if isinstance(op, r.ReduceSumSquare):
+        return t.node("Mul", [name, name])
+    kind = _OF_ONE.get(type(op))
+    return t.node(kind, [name]) if kind else name
 
 
 def export_extreme(node: Node, t: Target) -> None:
@@ -141,9 +180,10 @@ def export_extreme(node: Node, t: Target) -> None:
     assert x is not None
     dtype = t.inner_type(x)
     name, wider = t.codes(x), _COMPARED_AS.get(dtype, dtype)
-    if wider is not dtype:
+    if wider is not dtype and not (t.plain and dtype is not DType.BOOL):
         name = t.cast(name, wider)
-    result = t.node(type(op).__name__, [name], axis=op.axis, keepdims=int(op.keep_dims))
+    last, keep = int(op.last) or None, int(op.keep_dims)
+    result = t.node(op.name, [name], axis=op.axis, keepdims=keep, select_last_index=last)
     t.set_codes(y, result if y.dtype is DType.INT64 else t.cast(result, y.dtype))
 
 
@@ -152,19 +192,57 @@ def export_cumsum(node: Node, t: Target) -> None:
     op, x, y = node.op, node.inputs[0], node.outputs[0]
     assert isinstance(op, r.CumSum)
     assert x is not None
-    if op.axis is not None:
-        axis = t.const(np.asarray(op.axis, np.int64))
-    else:
-        axis = t.node("Reshape", [t.int64(node.inputs[1]), t.const(np.zeros(0, np.int64))])
-    flags = {"exclusive": int(op.exclusive) or None, "reverse": int(op.reverse) or None}
+    axis, flags = _axis(node, op, t), _flags(op)
     if x.quant is not None or y.quant is not None or x.dtype.is_float:
         t.set_real(y, t.node("CumSum", [t.real(x), axis], **flags))
         return
-    kernels = (DType.INT32, DType.INT64)
-    wider = x.dtype if x.dtype in kernels else _ADDED_AS[x.dtype]
+    fits = x.dtype in (DType.INT32, DType.INT64) or (t.plain and x.dtype.bits >= 32)
+    wider = x.dtype if fits else _ADDED_AS[x.dtype]
     name = t.codes(x) if wider is x.dtype else t.cast(t.codes(x), wider)
     result = t.node("CumSum", [name, axis], **flags)
     t.set_codes(y, result if wider is x.dtype else t.cast(result, y.dtype))
+
+
+def _axis(node: Node, op: r.CumSum, t: Target) -> str:
+    if op.axis is not None:
+        return t.const(np.asarray(op.axis, np.int64))
+    given = node.inputs[1]
+    assert given is not None
+    name = t.int64(given)
+    return name if given.shape == () else t.node("Reshape", [name, t.const(np.zeros(0, np.int64))])
+
+
+def _flags(op: r.CumSum) -> dict[str, int | None]:
+    return {"exclusive": int(op.exclusive) or None, "reverse": int(op.reverse) or None}
+
+
+def export_cumprod(node: Node, t: Target) -> None:
+    """CumProd; before opset 26 the products of triangles.
+
+    That takes as many times the memory as there are elements along the axis. No runtime has a
+    kernel of the op so far.
+    """
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, r.CumProd)
+    assert x is not None
+    if t.plain and t.opset >= 26:
+        t.set_real(y, t.node("CumProd", [t.real(x), _axis(node, op, t)], **_flags(op)))
+        return
+    extent = x.shape[op.axis] if op.axis is not None and x.shape is not None else None
+    if not isinstance(extent, int) or x.shape is None or op.axis is None:
+        raise t.unsupported("the axis or its extent isn't known", hint="Choose --opset 26.")
+    rest = len(x.shape) - op.axis
+    order = np.tri(extent, k=-int(op.exclusive), dtype=bool)
+    order = order.T if op.reverse else order
+    mask = t.const(order.reshape(extent, extent, *(1,) * (rest - 1)))
+    kind = t.real_type(x)
+    wide = _ADDED_AS.get(kind, kind)
+    name = t.real(x) if wide is kind else t.cast(t.real(x), wide)
+    # [..., 1, n, ...] spread over the results [..., n, n, ...]
+    spread = t.node("Unsqueeze", [name, t.const([op.axis])])
+    factors = t.node("Where", [mask, spread, t.const(np.ones((), wide.numpy))])
+    product = reduced(t, "ReduceProd", factors, (op.axis + 1,), keep_dims=False)
+    t.set_real(y, product if wide is kind else t.cast(product, kind))
 
 
 EXPORTERS: dict[type[Op], Exporter] = {
@@ -172,4 +250,5 @@ EXPORTERS: dict[type[Op], Exporter] = {
     r.ArgMax: export_extreme,
     r.ArgMin: export_extreme,
     r.CumSum: export_cumsum,
+    r.CumProd: export_cumprod,
 }
