@@ -1,9 +1,10 @@
-"""Runs .tflite files on LiteRT's interpreter (or on TFLite's, where only that is installed)."""
+"""Runs models on LiteRT's interpreter (or on TFLite's, where only that is installed)."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -20,15 +21,17 @@ from nnconv.backends.base import (
     interface_names,
     one_line,
     refusal,
+    refuse_shapes,
 )
 
-from nnconv.errors import BackendError, Reason, UnsupportedError, UnsupportedItem, UsageError
-from nnconv.formats import detect
+from nnconv.errors import BackendError, UsageError
+from nnconv.formats import detect, read_model
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite.reader import EntryPoint, entry_points
 from nnconv.formats.tflite.types import dtype_of, quant_of, shape_of
 from nnconv.ir.graph import Model
 from nnconv.ir.types import Shape
+from nnconv.lowering import choose_signature, one_entry, to_tflite
 
 RESOLVERS = {
     "xnn": "BUILTIN",
@@ -95,25 +98,9 @@ def _quiet() -> Iterator[None]:
 def make(
     source: Model | str | os.PathLike[str], device: str, options: Mapping[str, Any]
 ) -> Executable:
-    """Make a .tflite file ready for LiteRT; ``nnconv.compile`` says more."""
+    """Make a model ready for LiteRT; ``nnconv.compile`` says more."""
     check_options(options, LiteRtExecutable.OPTIONS, device)
-    if isinstance(source, Model):
-        raise _needs_file("a model in memory", source.source)
-    found = detect(source)
-    if found != "tflite":
-        raise _needs_file(f"{os.fspath(source)} ({found})", os.fspath(source))
     return LiteRtExecutable(source, device, **options)
-
-
-def _needs_file(what: str, path: str) -> UnsupportedError:
-    item = UnsupportedItem(
-        op="model",
-        where=what,
-        why="LiteRT runs .tflite files, and those can't be written yet",
-        reason=Reason.NOT_IMPLEMENTED,
-        hint="Give the path of a .tflite file, or use another device.",
-    )
-    return UnsupportedError([item], path=path)
 
 
 class LiteRtExecutable(Executable):
@@ -123,7 +110,7 @@ class LiteRtExecutable(Executable):
 
     def __init__(
         self,
-        source: str | os.PathLike[str],
+        source: Model | str | os.PathLike[str],
         device: str,
         *,
         input_shapes: Mapping[str, Shape] | None = None,
@@ -131,18 +118,38 @@ class LiteRtExecutable(Executable):
         signature: str | None = None,
         threads: int = 0,
     ) -> None:
-        """Load the file ``source``."""
+        """Load ``source``, converted where it isn't a .tflite file."""
         super().__init__(device)
         if resolver not in RESOLVERS:
             raise UsageError(f"resolver {resolver!r}; allowed are {', '.join(RESOLVERS)}")
-        self._path = os.fspath(source)
         self._threads = check_threads(threads)
         self._resolver = resolver
-        file = wire.read(source)
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if isinstance(source, Model):
+            refuse_shapes(input_shapes)
+            self._path = self._converted(source, signature)
+            signature = input_shapes = None
+        elif detect(source) != "tflite":
+            model = read_model(source, input_shapes=input_shapes)
+            self._path = self._converted(model, signature)
+            signature = input_shapes = None
+        else:
+            self._path = os.fspath(source)
+        file = wire.read(self._path)
         self._entry = _choose(file, signature)
         self._describe(file, dict(input_shapes or {}))
         self._runtime = _runtime()
         self._load()
+
+    def _converted(self, model: Model, signature: str | None) -> str:
+        """The path of a .tflite file made of a model, which lives as long as this does."""
+        from nnconv.formats.tflite.encode import write
+
+        lowered = to_tflite(one_entry(model, choose_signature(model, signature)))
+        self._folder = tempfile.TemporaryDirectory(prefix="nnconv-")
+        path = os.path.join(self._folder.name, "model.tflite")  # noqa: PTH118 - a str is wanted
+        write(lowered.model, path)
+        return path
 
     def _describe(self, file: wire.File, shapes: dict[str, Shape]) -> None:
         subgraph = file.subgraphs[self._entry.subgraph]

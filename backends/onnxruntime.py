@@ -101,7 +101,7 @@ def make(
 class OnnxRuntimeExecutable(Executable):
     """An inference session."""
 
-    OPTIONS = frozenset({"input_shapes", "signature", "threads"})
+    OPTIONS = frozenset({"input_shapes", "optimize", "signature", "threads"})
 
     def __init__(
         self,
@@ -109,10 +109,14 @@ class OnnxRuntimeExecutable(Executable):
         device: str,
         *,
         input_shapes: Mapping[str, Shape] | None = None,
+        optimize: bool = True,
         signature: str | None = None,
         threads: int = 0,
     ) -> None:
-        """Load ``source``, converted where it isn't an ONNX file."""
+        """Load ``source``, converted where it isn't an ONNX file.
+
+        Without ``optimize`` onnxruntime runs each node as the file has it.
+        """
         super().__init__(device)
         self._runtime = _runtime()
         self._errors = _error_classes(self._runtime)
@@ -123,7 +127,7 @@ class OnnxRuntimeExecutable(Executable):
                 f"this onnxruntime has no {provider} for {device}", hint=_INSTALL[device]
             )
         content = self._content(source, signature, input_shapes)
-        self._session = self._open(content, provider, check_threads(threads))
+        self._session = self._open(content, provider, check_threads(threads), optimize=optimize)
         self._read_interface()
 
     def _content(
@@ -157,10 +161,13 @@ class OnnxRuntimeExecutable(Executable):
         write(lowered.model, path)
         return str(path)
 
-    def _open(self, content: bytes | str, provider: str, threads: int) -> Any:
+    def _open(self, content: bytes | str, provider: str, threads: int, *, optimize: bool) -> Any:
         options = self._runtime.SessionOptions()
         options.log_severity_level = _FATAL_ONLY
         options.intra_op_num_threads = threads
+        if not optimize:
+            level = self._runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            options.graph_optimization_level = level
         if not has_exact_byte_sums():
             options.add_session_config_entry("session.x64quantprecision", "1")
         providers = list(dict.fromkeys((provider, "CPUExecutionProvider")))

@@ -1,7 +1,7 @@
 """Checks a conversion: source and result run on their own runtimes, on the same random inputs.
 
-Each runtime works in a process of its own (``nnconv.diff.worker``). The source runs twice, with and
-without LiteRT's XNNPACK kernels: how far these are apart bounds what can be asked of the result.
+Each runtime works in a process of its own (``nnconv.diff.worker``). The source runs twice, with two
+sets of kernels (``KERNEL_SETS``): how far these are apart bounds what can be asked of the result.
 """
 
 from __future__ import annotations
@@ -30,8 +30,15 @@ STATE_STEPS = 3
 
 TIMEOUT_SECONDS = 600.0
 
-RESULT_DEVICE = "onnxruntime:cpu"
-SOURCE_DEVICE = "litert:cpu"
+DEVICES = {"tflite": "litert:cpu", "onnx": "onnxruntime:cpu"}
+"""What runs the files of a format."""
+
+KERNEL_SETS: dict[str, tuple[dict[str, Any], ...]] = {
+    "tflite": ({"resolver": "xnn"}, {"resolver": "opt"}),
+    "onnx": ({"optimize": True}, {"optimize": False}),
+}
+"""The options under which a source runs: other kernels, which round otherwise."""
+
 SUBSTITUTE = "reference"
 
 HEADER = ("output", "largest difference", "allowed", "why", "")
@@ -124,6 +131,8 @@ class Converted(Protocol):
 
     source: str
     target: str
+    source_format: str
+    target_format: str
     signature: str
     moved_io: list[str]
     outputs: list[tuple[str, str, list[int | str | None] | None]]
@@ -165,8 +174,8 @@ def verify_conversion(
     with tempfile.TemporaryDirectory(prefix="nnconv-") as name:
         jobs = _Jobs(Path(name), deadline)
         try:
-            moved = [_moved(steps, model.inputs, report.moved_io) for steps in rounds]
-            result_job = jobs.start(report.target, RESULT_DEVICE, moved, threads=1)
+            moved = [_moved(steps, model.inputs, report) for steps in rounds]
+            result_job = jobs.start(report.target, DEVICES[report.target_format], moved, threads=1)
             source = _run_source(jobs, report, model, rounds)
             result = jobs.wait(result_job)
         finally:
@@ -206,20 +215,22 @@ def _filled(value: Value, batch: int) -> _Input:
 
 
 def _moved(
-    steps: list[list[np.ndarray]], inputs: Sequence[Value], moved_io: Sequence[str]
+    steps: list[list[np.ndarray]], inputs: Sequence[Value], report: Converted
 ) -> list[list[np.ndarray]]:
     """The same inputs in the layout that the result has them in."""
     return [
         [
-            _channels_first(array) if value.name in moved_io else array
+            _relaid(array, report) if value.name in report.moved_io else array
             for value, array in zip(inputs, arrays, strict=True)
         ]
         for arrays in steps
     ]
 
 
-def _channels_first(array: np.ndarray) -> np.ndarray:
-    return np.moveaxis(array, -1, 1)
+def _relaid(array: np.ndarray, report: Converted) -> np.ndarray:
+    """An image-like array in the layout of the result's format."""
+    first = report.target_format == "onnx"
+    return np.moveaxis(array, -1, 1) if first else np.moveaxis(array, 1, -1)
 
 
 class _Jobs:
@@ -257,18 +268,20 @@ def _run_source(
     model: Model,
     rounds: Sequence[Sequence[Sequence[np.ndarray]]],
 ) -> _Source:
-    """Run the source on LiteRT, or, where LiteRT refuses it, on the reference backend."""
+    """Run the source on its runtime, or, where that refuses it, on the reference backend."""
     shapes = {v.name: v.shape for v in model.inputs if v.name and v.shape is not None}
     options: dict[str, Any] = {"signature": report.signature, "input_shapes": shapes}
+    own = options if report.source_format == "tflite" else {}
+    device = DEVICES[report.source_format]
     started = [
-        jobs.start(report.source, SOURCE_DEVICE, rounds, resolver=resolver, threads=1, **options)
-        for resolver in ("xnn", "opt")
+        jobs.start(report.source, device, rounds, threads=1, **kernels, **own)
+        for kernels in KERNEL_SETS[report.source_format]
     ]
     outcomes = [jobs.wait(job) for job in started]
     ran = [outcome for outcome in outcomes if outcome.results[0] is not None]
     if ran:
         failed = [outcome.error for outcome in outcomes if outcome.results[0] is None]
-        return _Source(SOURCE_DEVICE, ran, [f"one kernel set failed: {text}" for text in failed])
+        return _Source(device, ran, [f"one kernel set failed: {text}" for text in failed])
     for outcome in outcomes:
         if outcome.crashed:
             raise BackendError(
@@ -281,7 +294,7 @@ def _run_source(
             f"{report.source} can't be verified: {outcomes[0].error}; {substitute.error}",
             hint=f"The conversion itself is complete: {report.target} is written.",
         )
-    note = f"LiteRT can't run the source, nnconv's reference did: {outcomes[0].error}"
+    note = f"{device} can't run the source, nnconv's reference did: {outcomes[0].error}"
     return _Source(SUBSTITUTE, [substitute], [note])
 
 
@@ -313,12 +326,13 @@ def _compare(
                 array = arrays[i] if i < len(arrays) else np.empty(0)
                 wanted = [r[i] for r in references]
                 if value.name in report.moved_io:
-                    wanted = [_channels_first(w) for w in wanted]
+                    wanted = [_relaid(w, report) for w in wanted]
                 seen = _check(name, array, wanted, tolerances[i])
                 checks[i] = _worse(checks[i], seen)
     found_checks = [check for check in checks if check is not None]
     passed = all(check.passed for check in found_checks)
-    return Verification(passed, found_checks, source.device, RESULT_DEVICE, seeds, runs, notes)
+    device = DEVICES[report.target_format]
+    return Verification(passed, found_checks, source.device, device, seeds, runs, notes)
 
 
 def _settled(model: Model, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

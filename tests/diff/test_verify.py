@@ -119,7 +119,7 @@ def test_source_that_litert_lacks_a_kernel_for_goes_to_the_reference(source, mon
     found = verify.verify_conversion(report, model)
     assert found.passed
     assert found.source_device == "reference"
-    assert "LiteRT can't run the source" in found.notes[0]
+    assert "litert:cpu can't run the source" in found.notes[0]
     assert "reference" in found.title
 
 
