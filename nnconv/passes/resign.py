@@ -1,0 +1,284 @@
+"""Gives quantized values inside a graph signed codes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import QuantRule, Role
+from nnconv.ir.types import TensorType
+from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D
+from nnconv.ops.matmul import FullyConnected, MatMul
+from nnconv.ops.quantize import Dequantize, Quantize
+from nnconv.ops.reduce import ArgExtreme
+from nnconv.ops.shape import Rank, ShapeOf
+from nnconv.passes.base import Pass
+from nnconv.passes.weight_codes import resigned, weights_as_codes
+
+_WEIGHTED = (Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D, FullyConnected)
+_LOOKING = (Dequantize, Quantize, ArgExtreme, ShapeOf, Rank)
+"""Ops whose results are the same whatever sign their operand's codes have."""
+
+_SIGNED = {DType.UINT8: DType.INT8, DType.UINT16: DType.INT16}
+
+
+class ResignPass(Pass):
+    """Makes uint8 values int8 ones, and uint16 values int16 ones, with equal real values.
+
+    Products of int8 are the fast ones on runtimes that have both, and of 16-bit codes only signed
+    ones are known. Inputs, outputs and what works on the codes themselves keep their types: a
+    Quantize that keeps the scale stands between. Values that no product of signed codes is
+    connected with stay as they are: there, either sign serves. So do products with uint8 weights
+    of a common zero point that has no signed form; where such a product stands between signed
+    values, it gets unsigned ones for itself.
+    """
+
+    name: ClassVar[str] = "resign"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite one graph."""
+        regions = _Regions(graph)
+        walk = _Walk(graph, regions)
+        for node in graph.nodes:
+            if node not in walk.added:
+                walk.visit(node)
+        walk.finish()
+        return walk.modified
+
+
+class _Regions:
+    """Which values change their sign: those connected by ops that want it alike.
+
+    Attributes:
+        outside: products whose weights have no signed form.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._parent: dict[Value, Value] = {}
+        self._wanted: set[Value] = set()
+        self.outside: set[Node] = set()
+        wanting: list[Value] = []
+        for node in graph.nodes:
+            if isinstance(node.op, _WEIGHTED) and not _has_signed_weights(node):
+                self.outside.add(node)
+            if isinstance(node.op, _LOOKING):
+                continue
+            values = [v for v in (*node.inputs, *node.outputs) if v is not None and _turns(v)]
+            if not values or node in self.outside or not can_turn(node):
+                continue
+            for value in values[1:]:
+                self._join(values[0], value)
+            if isinstance(node.op, (*_WEIGHTED, MatMul)):
+                wanting.append(values[0])
+            wanting += [v for v in values if v.dtype is DType.UINT16]
+        self._wanted = {self._root(value) for value in wanting}
+
+    def turns(self, value: Value) -> bool:
+        """Whether a value is to be signed."""
+        return value in self._parent and self._root(value) in self._wanted
+
+    def _root(self, value: Value) -> Value:
+        parent = self._parent
+        parent.setdefault(value, value)
+        while parent[value] is not value:
+            parent[value] = parent[parent[value]]
+            value = parent[value]
+        return value
+
+    def _join(self, a: Value, b: Value) -> None:
+        self._parent[self._root(a)] = self._root(b)
+
+
+class _Walk:
+    """The rewrite of one graph.
+
+    Attributes:
+        old: for a value that is signed now, the type that it had.
+        added: the nodes that the rewrite put in.
+        modified: whether anything changed.
+    """
+
+    def __init__(self, graph: Graph, regions: _Regions) -> None:
+        self.graph = graph
+        self.regions = regions
+        self.old: dict[Value, TensorType] = {}
+        self.added: set[Node] = set()
+        self.modified = False
+        self._other: dict[Value, Value] = {}
+        self._constants: dict[Value, Value] = {}
+
+    def visit(self, node: Node) -> None:
+        """Let one node work on signed codes, or give it the unsigned ones that it needs."""
+        op = node.op
+        if node in self.regions.outside:
+            self._surround(node)
+            return
+        if isinstance(op, _LOOKING):
+            if isinstance(op, Quantize) and self.regions.turns(node.outputs[0]):
+                self._turn(node.outputs[0])
+                node.op = op.replace(dtype=node.outputs[0].dtype)
+            return
+        if not can_turn(node):
+            for index, value in enumerate(node.inputs):
+                if value is not None and value in self.old:
+                    node.replace_input_with(index, self._unsigned(value))
+            return
+        if isinstance(op, _WEIGHTED):
+            self._align(node)
+        values = [v for v in (*node.inputs, *node.outputs) if v is not None]
+        if not any(self.regions.turns(value) for value in values):
+            return
+        for index, value in enumerate(node.inputs):
+            if value is not None and value.dtype in _SIGNED and value.type.has_codes:
+                if isinstance(op, _WEIGHTED) and index and value.data is not None:
+                    continue
+                node.replace_input_with(index, self._signed(value))
+        for value in node.outputs:
+            if _turns(value):
+                self._turn(value)
+
+    def finish(self) -> None:
+        """Let what goes out have the type that it had."""
+        ends: dict[Value, Value] = {}
+        for value in self.graph.outputs:
+            if value in self.old and value not in ends:
+                end = ends[value] = self._unsigned(value)
+                value.name, end.name = f"{value.name}/signed", value.name
+        if ends:
+            self.graph.outputs = [ends.get(value, value) for value in self.graph.outputs]
+
+    # ---------------------------------------------------------------- values
+
+    def _turn(self, value: Value) -> None:
+        """Give a node's result signed codes."""
+        self.old[value] = value.type
+        value.type = _turned(value.type)
+        self.modified = True
+
+    def _signed(self, value: Value) -> Value:
+        """The signed codes of an operand that has unsigned ones."""
+        if value.data is not None:
+            found = self._constants.get(value)
+            if found is None:
+                found = resigned(value, _SIGNED[value.dtype])
+                assert found is not None
+                self._constants[value] = found
+                self.modified = True
+            return found
+        return self._converted(value, _turned(value.type))
+
+    def _unsigned(self, value: Value) -> Value:
+        """The codes that a value had."""
+        return self._converted(value, self.old[value])
+
+    def _converted(self, value: Value, kind: TensorType) -> Value:
+        """A value's codes as another type's, right behind what makes it."""
+        found = self._other.get(value)
+        if found is None or found.type != kind:
+            sign = "signed" if kind.dtype.is_signed else "unsigned"
+            found = Value(f"{value.name}/{sign}", kind, origin=value.origin)
+            node = Node(Quantize(dtype=kind.dtype), [value], [found], origin=value.origin)
+            if value.producer is None:
+                self.graph.prepend(node)
+            else:
+                self.graph.insert_after(value.producer, node)
+            self.added.add(node)
+            self._other[value] = found
+            self.modified = True
+        return found
+
+    # ---------------------------------------------------------------- products
+
+    def _align(self, node: Node) -> None:
+        """Give a product of codes signed weights without zero points."""
+        weights = node.inputs[1]
+        assert weights is not None
+        if not weights.type.has_codes or not _reads_codes(node):
+            return
+        found = self._constants.get(weights) or weights_as_codes(weights)
+        if isinstance(found, Value) and found is not weights:
+            self._constants[weights] = found
+            node.replace_input_with(1, found)
+            self.modified = True
+
+    def _surround(self, node: Node) -> None:
+        """Let a product with weights of no signed form work on unsigned codes throughout."""
+        x, weights, result = node.inputs[0], node.inputs[1], node.outputs[0]
+        assert x is not None
+        assert weights is not None
+        if x in self.old:
+            node.replace_input_with(0, self._unsigned(x))
+        elif x.dtype is DType.INT8:
+            assert x.quant is not None
+            kind = TensorType(DType.UINT8, x.shape, x.quant.shifted(128))
+            node.replace_input_with(0, self._converted(x, kind))
+        if weights.dtype is DType.INT8:
+            found = resigned(weights, DType.UINT8)
+            assert found is not None
+            node.replace_input_with(1, found)
+            self.modified = True
+        if result.dtype is not DType.INT8 or result.quant is None:
+            return
+        codes = Value(result.name, result.type, origin=result.origin)
+        result.replace_all_uses_with(codes)
+        self.graph.replace_output(result, codes)
+        result.name = f"{result.name}/unsigned"
+        result.type = TensorType(DType.UINT8, result.shape, result.quant.shifted(128))
+        back = Node(Quantize(dtype=DType.INT8), [result], [codes], origin=node.origin)
+        self.graph.insert_after(node, back)
+        self.added.add(back)
+        self._other[result] = codes
+        self.modified = True
+
+
+def can_turn(node: Node) -> bool:
+    """Whether a node does the same whatever the sign of the codes is."""
+    if node.bodies or node.op.quant_rule is QuantRule.EXACT:
+        return False
+    formal = node.op.operands
+    for index, value in enumerate(node.inputs):
+        if value is None:
+            continue
+        role = formal[min(index, len(formal) - 1)].role
+        if role is Role.STATE:
+            return False
+        coded = value.quant is not None and value.quant.is_per_tensor
+        if role is Role.DATA and value.dtype in _SIGNED and not coded:
+            return False
+    return all(v.quant is not None for v in node.outputs if v.dtype in _SIGNED)
+
+
+def _turns(value: Value) -> bool:
+    """Whether a value has unsigned codes at run time."""
+    return (
+        value.data is None
+        and value.dtype in _SIGNED
+        and value.quant is not None
+        and value.quant.is_per_tensor
+    )
+
+
+def _turned(kind: TensorType) -> TensorType:
+    assert kind.quant is not None
+    half = 1 << (kind.dtype.bits - 1)
+    return TensorType(_SIGNED[kind.dtype], kind.shape, kind.quant.shifted(-half))
+
+
+def _reads_codes(node: Node) -> bool:
+    x = node.inputs[0]
+    return x is not None and x.type.has_codes
+
+
+def _has_signed_weights(node: Node) -> bool:
+    """Whether a product's weights are signed codes without zero points, or could be."""
+    weights = node.inputs[1]
+    x = node.inputs[0]
+    if weights is None or x is None or x.dtype.bits != 8 or not weights.type.has_codes:
+        return True
+    if not _reads_codes(node) or weights.dtype.bits != 8:
+        return True
+    found = weights_as_codes(weights)
+    if isinstance(found, str) or found.quant is None:
+        return weights.data is None and weights.dtype is DType.INT8
+    return found.quant.is_symmetric
