@@ -1,0 +1,184 @@
+"""Takes constant factors and terms for each channel into the weights and bias before them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Activation
+from nnconv.ir.quant import dequantize
+from nnconv.ir.types import TensorType, static_shape
+from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D
+from nnconv.ops.elementwise import Add, Div, Mul, Sub
+from nnconv.ops.matmul import FullyConnected
+from nnconv.ops.quantize import Dequantize
+from nnconv.ops.rewrite import constant_behind
+from nnconv.ops.spatial import channel_dim
+from nnconv.passes.base import Pass
+
+_Product = Conv2D | Conv3D | ConvTranspose2D | ConvTranspose3D | FullyConnected
+_Affine = Add | Sub | Mul | Div
+
+
+class FoldScalesPass(Pass):
+    """Folds what a constant adds to, or multiplies, each channel of a product of floats.
+
+    A normalization by constants behind a convolution is that. Weights that are scaled change by
+    half a unit in the last place; quantized ones and what leaves the range of float32 stay.
+    """
+
+    name: ClassVar[str] = "fold_scales"
+
+    def run(self, graph: Graph) -> bool:
+        """Fold the scales of one graph."""
+        modified = False
+        outputs = graph.output_set()
+        gone: dict[Value, Value] = {}
+        for node in graph.nodes:
+            found = _product_before(node, outputs)
+            if found is None:
+                continue
+            product, constant, first = found
+            if not _fold(node, product, constant, is_first=first):
+                continue
+            made, result = product.outputs[0], node.outputs[0]
+            product.op = product.op.replace(activation=node.op.activation)  # type: ignore[attr-defined]
+            made.name = result.name
+            result.replace_all_uses_with(made)
+            if result in outputs:
+                gone[result] = made
+                outputs.add(made)
+            graph.remove(node)
+            modified = True
+        if gone:
+            graph.outputs = [gone.get(v, v) for v in graph.outputs]
+        return modified
+
+
+def _product_before(node: Node, outputs: set[Value]) -> tuple[Node, Value, bool] | None:
+    """The product that an affine op reads alone, the constant, and whether that comes first."""
+    op = node.op
+    if not isinstance(op, _Affine):
+        return None
+    a, b = node.inputs
+    if a is None or b is None or (a.data is None) is (b.data is None):
+        return None
+    constant, value, is_first = (b, a, False) if a.data is None else (a, b, True)
+    product = value.producer
+    if product is None or product.graph is not node.graph or not isinstance(product.op, _Product):
+        return None
+    if value.use_count != 1 or value in outputs or product.op.activation is not Activation.NONE:
+        return None
+    plain = value.dtype is DType.FLOAT32 and constant.dtype is DType.FLOAT32
+    return (product, constant, is_first) if plain else None
+
+
+def _fold(node: Node, product: Node, constant: Value, *, is_first: bool) -> bool:
+    """Change a product's weights and bias; tells whether they could be."""
+    op = node.op
+    filters = _filters(product)
+    numbers = None if filters is None else _per_filter(product, constant, filters)
+    if numbers is None or filters is None or not np.all(np.isfinite(numbers)):
+        return False
+    if isinstance(op, Div):
+        if is_first or not np.all(numbers):
+            return False
+        numbers = 1 / numbers
+    bias = _bias(product, filters)
+    if bias is None:
+        return False
+    if isinstance(op, Add):
+        return _write(product, None, bias + numbers)
+    if isinstance(op, Sub) and not is_first:
+        return _write(product, None, bias - numbers)
+    factors = np.full(filters, -1.0) if isinstance(op, Sub) else numbers
+    weights = _scaled(product, factors)
+    if weights is None:
+        return False
+    return _write(product, weights, numbers - bias if isinstance(op, Sub) else bias * factors)
+
+
+def _filters(product: Node) -> int | None:
+    weights = product.inputs[1]
+    shape = None if weights is None else static_shape(weights.shape)
+    if shape is None:
+        return None
+    op = product.op
+    return shape[0] * (op.groups if isinstance(op, ConvTranspose2D | ConvTranspose3D) else 1)
+
+
+def _per_filter(product: Node, constant: Value, filters: int) -> np.ndarray | None:
+    """A constant's element for each filter, as float64; None if it has others too."""
+    rank = product.outputs[0].type.rank
+    assert constant.data is not None
+    shape = constant.data.shape
+    if rank is None or len(shape) > rank:
+        return None
+    op = product.op
+    layout = getattr(op, "layout", None)
+    channel = rank - 1 if layout is None else channel_dim(rank, layout)
+    aligned = (1,) * (rank - len(shape)) + shape
+    if any(extent != 1 for dim, extent in enumerate(aligned) if dim != channel):
+        return None
+    if aligned[channel] not in (1, filters):
+        return None
+    return np.resize(constant.data.astype(np.float64), filters)
+
+
+def _bias(product: Node, filters: int) -> np.ndarray | None:
+    """A product's bias as float64, zeros if it has none; None if it isn't constant."""
+    value = product.inputs[2] if len(product.inputs) > 2 else None
+    if value is None:
+        return np.zeros(filters)
+    source = constant_behind(value)
+    if source is None or source.data is None:
+        return None
+    if source.type.has_codes:
+        assert source.quant is not None
+        if source is value or not isinstance(value.producer and value.producer.op, Dequantize):
+            return None
+        return dequantize(source.data, source.quant, np.float64).reshape(-1)
+    return source.data.astype(np.float64).reshape(-1) if source.dtype.is_float else None
+
+
+def _scaled(product: Node, factors: np.ndarray) -> np.ndarray | None:
+    """A product's weights, each filter's multiplied; None if they aren't plain floats."""
+    weights = product.inputs[1]
+    if weights is None or weights.data is None or weights.dtype is not DType.FLOAT32:
+        return None
+    data, op = weights.data, product.op
+    rest = (1,) * (data.ndim - 2)
+    if isinstance(op, ConvTranspose2D | ConvTranspose3D):
+        by_group = factors.reshape(op.groups, -1).T  # [filters of a group, groups]
+        spread = np.repeat(by_group, data.shape[-1] // op.groups, axis=1)
+        factors = spread.reshape(data.shape[0], *rest, data.shape[-1])
+    else:
+        factors = factors.reshape(-1, *rest, 1)
+    with np.errstate(over="ignore", under="ignore"):
+        scaled = (data * factors.astype(np.float32)).astype(np.float32, copy=False)
+    least = np.finfo(np.float32).tiny
+    lost = (np.abs(scaled) < least) & (data != 0) & (factors != 0)
+    return scaled if np.all(np.isfinite(scaled)) and not np.any(lost) else None
+
+
+def _write(product: Node, weights: np.ndarray | None, bias: np.ndarray) -> bool:
+    with np.errstate(over="ignore"):
+        numbers = bias.astype(np.float32)
+    if not np.all(np.isfinite(numbers)):
+        return False
+    graph = product.graph
+    assert graph is not None
+    builder = Builder(graph, origin=product.origin)
+    old_weights, old = product.inputs[1], product.inputs[2] if len(product.inputs) > 2 else None
+    assert old_weights is not None
+    name = old.name if old is not None else f"{old_weights.name}/bias"
+    new = old_weights
+    if weights is not None:
+        kind = TensorType(DType.FLOAT32, tuple(weights.shape))
+        new = Value(old_weights.name, kind, data=weights, origin=old_weights.origin)
+    product.set_inputs([product.inputs[0], new, builder.const(numbers, name)])
+    return True

@@ -1,0 +1,56 @@
+"""Makes products with constant matrices fully connected layers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from nnconv.ir.builder import Builder
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.types import static_shape
+from nnconv.ops.matmul import FullyConnected, MatMul
+from nnconv.ops.rewrite import constant_behind, reshaped, transposed
+from nnconv.passes.base import Pass
+
+
+class JoinProductsPass(Pass):
+    """Turns a MatMul of floats and a constant matrix into FullyConnected.
+
+    The matrix is turned as a view of itself, also behind a Cast or Dequantize. What is added behind
+    becomes the bias by ``FoldScalesPass``.
+    """
+
+    name: ClassVar[str] = "join_products"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite one graph."""
+        modified = False
+        for node in graph.nodes:
+            weights = _weights(node)
+            if weights is not None:
+                node.op = FullyConnected()
+                node.set_inputs([node.inputs[0], weights])
+                modified = True
+        return modified
+
+
+def _weights(node: Node) -> Value | None:
+    """The second operand of a MatMul as weights [O, I]; None if it can't be that."""
+    op = node.op
+    if not isinstance(op, MatMul) or op.transpose_a:
+        return None
+    a, b = node.inputs
+    if a is None or b is None or not a.dtype.is_float or not b.dtype.is_float:
+        return None
+    source = constant_behind(b)
+    shape = static_shape(b.shape)
+    if source is None or shape is None or a.data is not None:
+        return None
+    rank = a.type.rank
+    if rank is None or rank < len(shape) or 0 in shape or set(shape[:-2]) - {1}:
+        return None
+    if len(shape) > 2 and source.quant is not None and not source.quant.is_per_tensor:
+        return None
+    assert node.graph is not None
+    builder = Builder(node.graph, before=node, origin=node.origin)
+    matrix = reshaped(builder, b, shape[-2:]) if len(shape) > 2 else b
+    return matrix if op.transpose_b else transposed(builder, matrix, (1, 0))
