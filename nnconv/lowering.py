@@ -112,6 +112,7 @@ def tflite_passes(layout: Pass, *, in_floats: bool = False, resign: bool = True)
     from nnconv.passes.fold_constants import FoldConstantsPass
     from nnconv.passes.fold_pads import FoldPadsPass
     from nnconv.passes.prune import PrunePass
+    from nnconv.passes.raise_rows import RaiseRowsPass
     from nnconv.passes.tidy import TidyPass
     from nnconv.passes.to_floats import ToFloatsPass
 
@@ -120,6 +121,7 @@ def tflite_passes(layout: Pass, *, in_floats: bool = False, resign: bool = True)
         FoldConstantsPass(_evaluate),
         *([ToFloatsPass(), PrunePass()] if in_floats else []),
         TidyPass(),
+        RaiseRowsPass(),
         FoldPadsPass(),
         layout,
         TidyPass(settled=True),
