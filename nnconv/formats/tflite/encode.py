@@ -339,7 +339,10 @@ def _signature_fields(signature: Signature, file: File) -> Fields:
 
 def _parts(file: File, max_bytes: int, behind_above: int) -> list[Part]:
     encoder = _Encoder()
-    slot = encoder.model(file)
+    try:
+        slot = encoder.model(file)
+    except BadFieldError as error:
+        raise GraphError(f"TFLite file: {error}.") from error
     return place_buffers(
         encoder.writer, slot, encoder.contents, max_bytes=max_bytes, behind_above=behind_above
     )
