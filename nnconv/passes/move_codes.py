@@ -23,7 +23,8 @@ class MoveCodesPass(Pass):
     They move a quarter of the bytes there. onnxruntime's optimizer wants them there as well, and
     goes wrong where it has to see to that itself: on x64 it fails to load a file of opset 21 or
     more in which one follows a DequantizeLinear of int8; and it rounds a graph's output where a
-    move of that and then a QuantizeLinear follow.
+    move of that and then a QuantizeLinear follow. Where a move is only a part of an op, the
+    exporter of Dequantize keeps onnxruntime from that.
     """
 
     name: ClassVar[str] = "move_codes"

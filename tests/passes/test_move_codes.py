@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from support.rnn_models import LstmShape, sequence_lstm
 from support.spine import Case, check, onnx_ops
-from support.tflite_builder import Tensor, TfliteBuilder
+from support.tflite_builder import Subgraph, Tensor, TfliteBuilder
 
 SHAPE = (2, 4, 1, 6)
 QUANT = (0.05, 3)
@@ -118,3 +119,86 @@ def test_a_chain_of_moves_is_gone_through(tmp_path):
 
     check(Case("chain", build, options={"int8": "keep"}), tmp_path)
     assert list(onnx_ops(tmp_path / "model.onnx")) == ["Transpose", "Slice", "DequantizeLinear"]
+
+
+def _pack(b: TfliteBuilder, x: Tensor) -> Tensor:
+    y = b.op("TANH", [x], [("float32", SHAPE)])
+    options = {"axis": 4, "values_count": 3}
+    return b.op("PACK", [x, y, x], [("float32", (*SHAPE, 3))], options=options)
+
+
+def _batch_to_space(b: TfliteBuilder, x: Tensor) -> Tensor:
+    images = b.op("RESHAPE", [x, _ints(b, 4, 2, 2, 3)], [("float32", (4, 2, 2, 3))])
+    crops = b.const(np.int32([[0, 1], [1, 0]]))
+    return b.op("BATCH_TO_SPACE_ND", [images, _ints(b, 2, 2), crops], [("float32", (1, 3, 3, 3))])
+
+
+def _reverse_sequence(b: TfliteBuilder, x: Tensor) -> Tensor:
+    options = {"seq_dim": 3, "batch_dim": 1}
+    return b.op(
+        "REVERSE_SEQUENCE", [x, _ints(b, 1, 6, 3, 2)], [("float32", SHAPE)], options=options
+    )
+
+
+def _fully_connected(b: TfliteBuilder, x: Tensor) -> Tensor:
+    """onnxruntime itself reshapes: its Gemm takes rank 2 alone."""
+    rng = np.random.default_rng(0)
+    weights = b.const(rng.standard_normal((5, 6)).astype(np.float32))
+    bias = b.const(rng.standard_normal(5).astype(np.float32))
+    result = [("float32", (*SHAPE[:3], 5))]
+    return b.op("FULLY_CONNECTED", [x, weights, bias], result, options={"keep_num_dims": True})
+
+
+def _branches(b: TfliteBuilder, x: Tensor) -> Tensor:
+    """A branch reads what was moved inside another op."""
+    moved = _batch_to_space(b, x)
+    shape = ("float32", (1, 3, 3, 3))
+
+    def branch(op: str) -> Subgraph:
+        body = b.subgraph(op)
+        body.output(body.op(op, [body.input("a", *shape)], [shape]))
+        return body
+
+    then, otherwise = branch("TANH"), branch("ABS")
+    flag = b.input("flag", "bool", ())
+    options = {"then_subgraph_index": then, "else_subgraph_index": otherwise}
+    return b.op("IF", [flag, moved], [shape], options=options)
+
+
+@pytest.mark.parametrize("int8", ["keep", "resign"])
+@pytest.mark.parametrize("opset", [13, 21, 24])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize(
+    "build", [_pack, _batch_to_space, _reverse_sequence, _fully_connected, _branches]
+)
+def test_onnxruntime_loads_moves_that_are_part_of_something_else(
+    build, dtype, opset, int8, tmp_path
+):
+    def whole(b: TfliteBuilder) -> None:
+        x = b.input("x", dtype, SHAPE, quant=QUANT if dtype != "int16" else (0.05, 0))
+        b.output(build(b, b.op("DEQUANTIZE", [x], [("float32", SHAPE)])))
+
+    check(Case("part", whole, options={"opset": opset, "int8": int8}), tmp_path)
+
+
+@pytest.mark.parametrize("int8", ["keep", "resign"])
+@pytest.mark.parametrize("opset", [13, 21])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("clip", [0.0, 0.5, 2.0])
+def test_onnxruntime_loads_a_recurrent_layer_of_codes(clip, dtype, opset, int8, tmp_path):
+    build = sequence_lstm(LstmShape(), cell_clip=clip, codes=dtype)
+    check(Case("lstm", build, options={"opset": opset, "int8": int8}), tmp_path)
+
+
+@pytest.mark.parametrize("int8", ["keep", "resign"])
+@pytest.mark.parametrize("opset", [13, 21])
+def test_onnxruntime_loads_weights_that_come_as_codes(opset, int8, tmp_path):
+    def build(b: TfliteBuilder) -> None:
+        x = b.input("x", "float32", (1, 5, 4, 3))
+        weights = b.input("w", "int8", (2, 3, 3, 3), quant=(0.05, 0))
+        options = {"stride_w": 1, "stride_h": 1, "padding": "VALID"}
+        result = [("float32", (1, 3, 2, 2))]
+        b.output(b.op("CONV_2D", [x, weights], result, options=options))
+
+    case = Case("weights", build, resolver=None, options={"opset": opset, "int8": int8})
+    check(case, tmp_path)  # LiteRT takes such weights as constants alone

@@ -98,14 +98,19 @@ def sequence_lstm(
     batch: int = BATCH,
     signature: tuple[int, ...] | None = None,
     flat_states: bool = False,
+    codes: str = "",
     **options: Any,
 ) -> Build:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM; LSTM where there are no steps."""
+    """UNIDIRECTIONAL_SEQUENCE_LSTM, perhaps of dequantized codes; LSTM if there are no steps."""
 
     def build(b: TfliteBuilder) -> None:
         time_major = options.get("time_major", False)
         lead = (batch,) if steps is None else (steps, batch) if time_major else (batch, steps)
-        x = b.input("x", "float32", (*lead, INPUTS), signature=signature)
+        if codes:
+            x = b.input("x", codes, (*lead, INPUTS), quant=(1 / 64, 3))
+            x = b.op("DEQUANTIZE", [x], [("float32", (*lead, INPUTS))])
+        else:
+            x = b.input("x", "float32", (*lead, INPUTS), signature=signature)
         sizes = shape.outputs, CELLS
         states = [b.variable("float32", (batch * n,) if flat_states else (batch, n)) for n in sizes]
         weights = shape.weights(b)

@@ -59,6 +59,9 @@ CODE_TYPES = frozenset(
 
 _RESIGN = 128
 
+_SPELLED_WITH_BODIES = frozenset({"nnconv.ops.rnn", "nnconv.ops.detection"})
+"""Where the ops are whose exporters spell loops and branches."""
+
 _NO_COMPLEX = "ONNX runtimes take complex numbers neither here nor at a graph's edge"
 
 
@@ -89,6 +92,7 @@ class Target(GraphParts):
         self._codes: dict[Value, str] = {}
         self._real: dict[Value, str] = {}
         self._stored: dict[Value, str] = {}
+        self._nests: bool | None = None
 
     def inner(self) -> Target:
         """An empty graph for a body inside this one, made for the same IR node."""
@@ -381,6 +385,15 @@ class Target(GraphParts):
         except NotExportable as refusal:
             return refusal.items
         return ()
+
+    def nests(self, graph: Graph) -> bool:
+        """Whether ``graph``, the one being exported, takes nodes with bodies."""
+        if self._nests is None:
+            self._nests = any(
+                node.bodies or type(node.op).__module__ in _SPELLED_WITH_BODIES
+                for node in graph.nodes
+            )
+        return self._nests
 
     def run(self, graph: Graph) -> list[UnsupportedItem]:
         """Export every node of a graph whose inputs have been given.

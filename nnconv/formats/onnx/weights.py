@@ -122,12 +122,8 @@ def weights(t: Target, value: Value, perm: Perm, *, x: Value, integer: bool) -> 
     source = constant_behind(value)
     if source is None or source.data is None:
         before = turned_back(value, perm)
-        name = t.real(value if before is None else before)
-        if t.real_type(value) is not t.real_type(x):
-            name = t.cast(name, t.real_type(x))
-        if before is not None or is_sorted(perm):
-            return name
-        return t.node("Transpose", [name], perm=perm)
+        name = turned(t, value, perm) if before is None else t.real(before)
+        return name if t.real_type(value) is t.real_type(x) else t.cast(name, t.real_type(x))
     data, dtype, quant = source.data.transpose(perm), source.dtype, source.quant
     if quant is None or dtype not in CODE_TYPES:
         name = t.const(data, dtype, name=source.name)
@@ -138,6 +134,16 @@ def weights(t: Target, value: Value, perm: Perm, *, x: Value, integer: bool) -> 
     return codes_as_weights(
         t, data, dtype, quant.permuted(perm), name=source.name, x=x, integer=integer
     )
+
+
+def turned(t: Target, value: Value, perm: Perm) -> str:
+    """Real values transposed by ``perm``, on codes where there are some."""
+    if is_sorted(perm):
+        return t.real(value)
+    if not t.is_quantized(value) or t.inner_quant(value).block:
+        return t.node("Transpose", [t.real(value)], perm=perm)
+    codes = t.node("Transpose", [t.codes(value)], perm=perm)
+    return t.dequantize(codes, t.inner_quant(value).permuted(perm), t.inner_type(value))
 
 
 def codes_as_weights(

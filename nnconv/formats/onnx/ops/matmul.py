@@ -11,11 +11,12 @@ from nnconv.formats.onnx.weights import (
     is_large,
     large_weights,
     plain_real,
+    turned,
     weights,
 )
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Op
+from nnconv.ir.op import Op, Perm
 from nnconv.ops.matmul import FullyConnected, MatMul
 
 
@@ -80,39 +81,32 @@ def export_matmul(node: Node, t: Target) -> None:
         t.set_codes(y, _sums(op, a, b, t))
         return
     integer = is_integer(t, a, b)
-    left = _turned(t, a, transpose=op.transpose_a)
+    left = turned(t, a, _order(t, a, transpose=op.transpose_a))
+    order = _order(t, b, transpose=op.transpose_b)
     if b.data is not None:
-        rank = b.data.ndim
-        perm = (*range(rank - 2), rank - 1, rank - 2) if op.transpose_b else tuple(range(rank))
-        right = weights(t, b, perm, x=a, integer=integer)
+        right = weights(t, b, order, x=a, integer=integer)
     else:
-        right = _turned(t, b, transpose=op.transpose_b)
+        right = turned(t, b, order)
     t.set_real(y, t.node("MatMul", [left, right]))
 
 
-def _turned(t: Target, value: Value, *, transpose: bool) -> str:
-    """The real values of an operand, its last two dimensions exchanged on request (on codes)."""
-    if not transpose:
-        return t.real(value)
-    if not t.is_quantized(value):
-        return _transposed(t, t.real(value), value)
-    codes = _transposed(t, t.codes(value), value)
-    return t.dequantize(codes, t.inner_quant(value), t.inner_type(value))
-
-
-def _transposed(t: Target, name: str, value: Value) -> str:
+def _order(t: Target, value: Value, *, transpose: bool) -> Perm:
+    """The order of an operand's dimensions, the last two exchanged on request."""
     rank = value.type.rank
+    if not transpose:
+        return tuple(range(rank or 0))
     if rank is None:
         raise t.unsupported("the rank of a transposed operand isn't known")
-    return t.node("Transpose", [name], perm=(*range(rank - 2), rank - 1, rank - 2))
+    return (*range(rank - 2), rank - 1, rank - 2)
 
 
 def _sums(op: MatMul, a: Value, b: Value, t: Target) -> str:
     """The integer product of codes less their zero points."""
     names, points = [], []
     for value, transpose in ((a, op.transpose_a), (b, op.transpose_b)):
+        order = _order(t, value, transpose=transpose)
         codes = t.codes(value)
-        names.append(_transposed(t, codes, value) if transpose else codes)
+        names.append(t.node("Transpose", [codes], perm=order) if transpose else codes)
         point = np.asarray(t.inner_quant(value).zero_point[0], t.inner_type(value).numpy)
         points.append(t.const(point))
     return t.node("MatMulInteger", [*names, *points])

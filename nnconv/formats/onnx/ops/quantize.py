@@ -6,13 +6,16 @@ import numpy as np
 
 from nnconv.formats.onnx import exact
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.weights import guarded, is_taken_in
+from nnconv.formats.onnx.weights import LOWEST, guarded, is_taken_in
 from nnconv.ir.dtype import COMPLEXES, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
+from nnconv.ops.elementwise import Binary, Unary
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, Quantize
 
 _WIDE = frozenset({DType.INT32, DType.INT64})
+_ALONE = (Unary, Binary, Quantize)
+"""Ops that begin with no op that moves."""
 
 
 def export_quantize(node: Node, t: Target) -> None:
@@ -47,7 +50,26 @@ def export_dequantize(node: Node, t: Target) -> None:
     if is_taken_in(node):
         return
     name = t.real(x)
-    t.set_real(y, name if y.dtype is DType.FLOAT32 else t.cast(name, y.dtype))
+    if y.dtype is not DType.FLOAT32:
+        name = t.cast(name, y.dtype)
+    elif _may_be_moved(t, x, y):
+        name = t.node("Max", [name, t.const(LOWEST)])
+    t.set_real(y, name)
+
+
+def _may_be_moved(t: Target, x: Value, y: Value) -> bool:
+    """Whether onnxruntime may carry the DequantizeLinear past ops that move, and fail at that.
+
+    ``MoveCodesPass`` takes care of those that the graph has. Here it is about those that exporters
+    spell inside other ops, and that onnxruntime puts in itself. It fails to load a file of opset 21
+    or more where the codes are int8, and crashes where a body reads what was moved.
+    """
+    node = y.producer
+    if t.plain or not t.is_quantized(x) or node is None or node.graph is None:
+        return False
+    if all(isinstance(use.node.op, _ALONE) for use in y.uses):
+        return False
+    return (t.opset >= 21 and t.inner_type(x) is DType.INT8) or t.nests(node.graph)
 
 
 def export_cast(node: Node, t: Target) -> None:
