@@ -13,7 +13,7 @@ from nnconv.ir.op import Activation, Operand, QuantRule, Role
 from nnconv.ir.quant import Quant, dequantize, quantize
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D
-from nnconv.ops.elementwise import Comparison
+from nnconv.ops.elementwise import Comparison, Div, Mul
 from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.reduce import ArgExtreme
@@ -338,6 +338,7 @@ class _Walk:
             if isinstance(found, str):
                 return found
             kind = found
+            _multiply_instead(node, self.codes)
         operands = self._operands(node, kind)
         if isinstance(operands, str):
             return operands
@@ -449,6 +450,23 @@ class _Walk:
         if activation.bounds is None or not is_implied(activation.bounds, result.type):
             return
         node.op = node.op.replace(activation=Activation.NONE)
+
+
+def _multiply_instead(node: Node, codes: dict[Value, Value]) -> None:
+    """Make a division of codes by one constant number a product: kernels are faster at that."""
+    if not isinstance(node.op, Div):
+        return
+    x, divisor = node.inputs
+    if x not in codes or divisor is None or divisor.data is None or divisor.data.size != 1:
+        return
+    if not divisor.dtype.is_float or divisor.dtype is DType.BFLOAT16:
+        return
+    with np.errstate(all="ignore"):
+        factor = (1 / divisor.data.astype(np.float64)).astype(divisor.data.dtype)
+    if not np.all(np.isfinite(factor)) or not np.all(factor):
+        return
+    node.op = Mul(activation=node.op.activation)
+    node.replace_input_with(1, Value(divisor.name, divisor.type, data=factor))
 
 
 def is_implied(bounds: tuple[float, float], kind: TensorType) -> bool:

@@ -31,7 +31,8 @@ class ResignPass(Pass):
     Quantize that keeps the scale stands between. Values that no product of signed codes is
     connected with stay as they are: there, either sign serves. So do products with uint8 weights
     of a common zero point that has no signed form; where such a product stands between signed
-    values, it gets unsigned ones for itself.
+    values, it gets unsigned ones for itself. Where most products are of that kind, those that could
+    do with either sign stay unsigned as well.
     """
 
     name: ClassVar[str] = "resign"
@@ -56,9 +57,9 @@ class _Regions:
 
     def __init__(self, graph: Graph) -> None:
         self._parent: dict[Value, Value] = {}
-        self._wanted: set[Value] = set()
         self.outside: set[Node] = set()
         wanting: list[Value] = []
+        needing: list[Value] = []
         for node in graph.nodes:
             if isinstance(node.op, _WEIGHTED) and not _has_signed_weights(node):
                 self.outside.add(node)
@@ -69,10 +70,13 @@ class _Regions:
                 continue
             for value in values[1:]:
                 self._join(values[0], value)
-            if isinstance(node.op, (*_WEIGHTED, MatMul)):
+            if _needs_signs(node):
+                needing.append(values[0])
+            elif isinstance(node.op, _WEIGHTED):
                 wanting.append(values[0])
-            wanting += [v for v in values if v.dtype is DType.UINT16]
-        self._wanted = {self._root(value) for value in wanting}
+        if len(self.outside) <= len(needing) + len(wanting):
+            needing += wanting
+        self._wanted = {self._root(value) for value in needing}
 
     def turns(self, value: Value) -> bool:
         """Whether a value is to be signed."""
@@ -124,10 +128,11 @@ class _Walk:
                 if value is not None and value in self.old:
                     node.replace_input_with(index, self._unsigned(value))
             return
-        if isinstance(op, _WEIGHTED):
-            self._align(node)
         values = [v for v in (*node.inputs, *node.outputs) if v is not None]
-        if not any(self.regions.turns(value) for value in values):
+        turning = any(self.regions.turns(value) for value in values)
+        if isinstance(op, _WEIGHTED) and (turning or values[0].dtype not in _SIGNED):
+            self._align(node)
+        if not turning:
             return
         for index, value in enumerate(node.inputs):
             if value is not None and value.dtype in _SIGNED and value.type.has_codes:
@@ -247,6 +252,20 @@ def can_turn(node: Node) -> bool:
         if role is Role.DATA and value.dtype in _SIGNED and not coded:
             return False
     return all(v.quant is not None for v in node.outputs if v.dtype in _SIGNED)
+
+
+def _needs_signs(node: Node) -> bool:
+    """Whether a node that reads unsigned codes has kernels for signed ones alone."""
+    values = [v for v in (*node.inputs, *node.outputs) if v is not None]
+    if any(_turns(v) and v.dtype is DType.UINT16 for v in values) or isinstance(node.op, MatMul):
+        return True
+    if not isinstance(node.op, _WEIGHTED):
+        return False
+    weights = node.inputs[1]
+    assert weights is not None
+    return weights.type.has_codes and (
+        weights.dtype is not DType.UINT8 or (weights.quant is not None and weights.quant.axis == 0)
+    )
 
 
 def _turns(value: Value) -> bool:

@@ -298,3 +298,15 @@ def test_a_uint8_model() -> None:
 def test_signed_models_stay_as_they_are(name: str) -> None:
     model = nnconv.load(DIGITS / f"{name}.tflite")
     assert not any(ResignPass().run(graph) for graph in model.graphs())
+
+
+def test_products_of_either_sign_stay_among_unsigned_ones() -> None:
+    def build(b: Builder, x: Value) -> Value:
+        def dense(y: Value, point: int) -> Value:
+            codes = RNG.integers(0, 256, (8, 8)).astype(np.uint8)
+            w = b.const(codes, quant=Quant.per_tensor(0.01, point))
+            return b.add(FullyConnected(), [y, w], quant=Quant.per_tensor(0.5, 128))
+
+        return dense(dense(dense(x, 99), 128), 99)
+
+    assert signed(build)[1] == ["FullyConnected"] * 3
