@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from nnconv.backends.reference.executor import Array, Kernel
+from nnconv.backends.reference.executor import Array, Kernel, flat
 
 from nnconv.ir.op import Op
-from nnconv.ops.diagonal import MatrixDiag, MatrixSetDiag
+from nnconv.ops.diagonal import EyeLike, MatrixDiag, MatrixSetDiag, Trilu
 
 
 def matrix_diag(op: MatrixDiag, x: Array) -> list[Array]:
@@ -25,4 +25,22 @@ def matrix_set_diag(op: MatrixSetDiag, x: Array, diagonal: Array) -> list[Array]
     return [result]
 
 
-KERNELS: dict[type[Op], Kernel] = {MatrixDiag: matrix_diag, MatrixSetDiag: matrix_set_diag}
+def trilu(op: Trilu, x: Array, k: Array | None = None) -> list[Array]:
+    """Trilu."""
+    shift = flat(k)[0] if op.k is None else op.k
+    rows, columns = np.ogrid[: x.shape[-2], : x.shape[-1]]
+    kept = columns - rows >= shift if op.upper else columns - rows <= shift
+    return [np.where(kept, x, x.dtype.type(0))]
+
+
+def eye_like(op: EyeLike, x: Array) -> list[Array]:
+    """EyeLike."""
+    return [np.eye(*x.shape, k=op.k, dtype=op.dtype.numpy)]
+
+
+KERNELS: dict[type[Op], Kernel] = {
+    MatrixDiag: matrix_diag,
+    MatrixSetDiag: matrix_set_diag,
+    Trilu: trilu,
+    EyeLike: eye_like,
+}

@@ -19,6 +19,17 @@ def softmax(op: n.Softmax, x: Array) -> list[Array]:
     return [powers / powers.sum(op.axis, keepdims=True)]
 
 
+def hardmax(op: n.Hardmax, x: Array) -> list[Array]:
+    """Hardmax."""
+    if not x.ndim:
+        return [np.ones_like(x)]
+    result = np.zeros_like(x)
+    if x.size:
+        places = np.argmax(x, axis=op.axis, keepdims=True)
+        np.put_along_axis(result, places, 1, op.axis)
+    return [result]
+
+
 def log_softmax(op: n.LogSoftmax, x: Array) -> list[Array]:
     """LogSoftmax."""
     if not x.ndim:
@@ -51,6 +62,7 @@ def local_response(op: n.LocalResponseNormalization, x: Array) -> list[Array]:
 
 KERNELS: dict[type[Op], Kernel] = {
     n.Softmax: softmax,
+    n.Hardmax: hardmax,
     n.LogSoftmax: log_softmax,
     n.L2Normalization: l2_normalize,
     n.LocalResponseNormalization: local_response,

@@ -79,11 +79,11 @@ def _sum_square(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
 
 
 def _l2(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
-    return np.sqrt(_sum_square(_real(x), axis=axis, keepdims=keepdims))
+    return np.asarray(np.sqrt(_sum_square(_real(x), axis=axis, keepdims=keepdims)))
 
 
 def _log_sum(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
-    return np.log(_sum(_real(x), axis=axis, keepdims=keepdims))
+    return np.asarray(np.log(_sum(_real(x), axis=axis, keepdims=keepdims)))
 
 
 def _log_sum_exp(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
@@ -92,7 +92,7 @@ def _log_sum_exp(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
     offset = np.where(np.isfinite(greatest), greatest, 0)
     total = _sum(np.exp(wide - offset), axis=axis, keepdims=True)
     result = np.log(total) + offset
-    return result if keepdims else np.squeeze(result, axis)
+    return np.asarray(result if keepdims else np.squeeze(result, axis))
 
 
 def _index_of(function: Callable[..., Array]) -> Kernel:

@@ -56,6 +56,7 @@ class FullyConnected(Op):
 class MatMul(Op):
     """a [..., M, K] times b [..., K, N], leading dimensions broadcast; either may come transposed.
 
+    A vector is a matrix of one row (a) or column (b), which the result lacks.
     TFLite BATCH_MATMUL; ONNX MatMul; NNAPI BATCH_MATMUL; NNRt MATMUL.
     """
 
@@ -68,14 +69,19 @@ class MatMul(Op):
         a, b = operand_type(types, 0), operand_type(types, 1)
         if a.shape is None or b.shape is None:
             return (TensorType(a.dtype, None),)
-        if len(a.shape) < 2 or len(b.shape) < 2:
-            raise ValueError(f"operands have ranks {len(a.shape)} and {len(b.shape)}, at least 2")
+        if not a.shape or not b.shape:
+            raise ValueError(f"operands have ranks {len(a.shape)} and {len(b.shape)}, at least 1")
         rows, inner_a = _matrix(a.shape, transposed=self.transpose_a)
-        inner_b, columns = _matrix(b.shape, transposed=self.transpose_b)
+        inner_b, columns = _matrix(b.shape, transposed=self.transpose_b, column=True)
         if isinstance(inner_a, int) and isinstance(inner_b, int) and inner_a != inner_b:
             raise ValueError(f"inner extents are {inner_a} and {inner_b}, must be equal")
         lead = broadcast_shapes((a.shape[:-2], b.shape[:-2]))
-        return (TensorType(a.dtype, None if lead is None else (*lead, rows, columns)),)
+        if lead is None:
+            return (TensorType(a.dtype, None),)
+        shape = [*lead]
+        shape += [rows] if len(a.shape) > 1 else []
+        shape += [columns] if len(b.shape) > 1 else []
+        return (TensorType(a.dtype, tuple(shape)),)
 
     def permute_back(self, perm: Perm, types: Types) -> Permuted | None:
         """The transpose of a product is the product of the transposes, in the other order."""
@@ -98,5 +104,10 @@ def _turns_matrices(perm: Perm) -> bool:
     return rank > 1 and perm == (*range(rank - 2), rank - 1, rank - 2)
 
 
-def _matrix(shape: tuple[Dim, ...], *, transposed: bool) -> tuple[Dim, Dim]:
+def _matrix(shape: tuple[Dim, ...], *, transposed: bool, column: bool = False) -> tuple[Dim, Dim]:
+    """Rows and columns of an operand; a vector is one row, or one ``column``."""
+    if len(shape) == 1:
+        if transposed:
+            raise ValueError("a vector can't be transposed")
+        return (shape[0], 1) if column else (1, shape[0])
     return (shape[-1], shape[-2]) if transposed else (shape[-2], shape[-1])

@@ -48,6 +48,10 @@ class Softmax(_Normalization):
     beta: float = 1.0
 
 
+class Hardmax(_Normalization):
+    """1 at the first of the greatest along ``axis``, 0 elsewhere. ONNX Hardmax."""
+
+
 class LogSoftmax(_Normalization):
     """Logarithm of Softmax. Quantized: result scale 16/256.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.ops.reduce import reduced
+from nnconv.formats.onnx.single import one_node
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import Quant
@@ -45,8 +46,8 @@ def export_softmax(node: Node, t: Target) -> None:
     op, x, y = node.op, node.inputs[0], node.outputs[0]
     assert isinstance(op, n.Softmax)
     assert x is not None
-    name = _scaled(x, op.beta, t)
-    if _is_last(op.axis, x):
+    name = t.real(x) if t.plain and op.beta == 1 else _scaled(x, op.beta, t)
+    if t.plain or _is_last(op.axis, x):
         t.set_plain_real(y, t.node("Softmax", [name], axis=op.axis))
         return
     powers = t.node("Exp", [_shifted(name, op.axis, t)])
@@ -58,13 +59,21 @@ def export_log_softmax(node: Node, t: Target) -> None:
     op, x, y = node.op, node.inputs[0], node.outputs[0]
     assert isinstance(op, n.LogSoftmax)
     assert x is not None
-    name = _scaled(x, 1.0, t)
-    if _is_last(op.axis, x):
+    name = t.real(x) if t.plain else _scaled(x, 1.0, t)
+    if t.plain or _is_last(op.axis, x):
         t.set_plain_real(y, t.node("LogSoftmax", [name], axis=op.axis))
         return
     shifted = _shifted(name, op.axis, t)
     total = _along(t, "ReduceSum", t.node("Exp", [shifted]), op.axis)
     t.set_plain_real(y, t.node("Sub", [shifted, t.node("Log", [total])]))
+
+
+def export_hardmax(node: Node, t: Target) -> None:
+    """Hardmax."""
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, n.Hardmax)
+    assert x is not None
+    t.set_real(y, one_node(t, "Hardmax", x, narrow=13, axis=op.axis))
 
 
 def _along(t: Target, op_type: str, name: str, axis: int) -> str:
@@ -119,6 +128,7 @@ def export_local_response(node: Node, t: Target) -> None:
 
 EXPORTERS: dict[type[Op], Exporter] = {
     n.Softmax: export_softmax,
+    n.Hardmax: export_hardmax,
     n.LogSoftmax: export_log_softmax,
     n.L2Normalization: export_l2_normalization,
     n.LocalResponseNormalization: export_local_response,
