@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -64,6 +65,29 @@ class _Pool(Op):
     def is_plain(self) -> bool:
         """Whether it has neither a dilation nor windows that reach beyond the padding."""
         return not self.ceil and all(spread == 1 for spread in self.dilation)
+
+    def reached(self, extents: Sequence[Dim]) -> Padding | None:
+        """The padding with what the last windows reach beyond it; None where it isn't known.
+
+        Extents that aren't known get what a last window may need.
+        """
+        if not self.ceil or self.padding.same:
+            return self.padding
+        ends = []
+        for i, extent in enumerate(extents):
+            before, after = self.padding.before[i], self.padding.after[i]
+            reach, step = (self.window[i] - 1) * self.dilations[i] + 1, self.stride[i]
+            if isinstance(extent, int):
+                room = extent + before + after - reach
+                count = -(-room // step)
+                if count * step >= extent + before:
+                    count -= 1
+                ends.append(after + max(count * step - room, 0))
+            elif after or step > reach:
+                return None  # a window of padding alone might come about
+            else:
+                ends.append(step - 1)
+        return Padding(self.padding.before, tuple(ends))
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)

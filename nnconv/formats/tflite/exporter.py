@@ -408,6 +408,12 @@ class NotExportable(Exception):  # noqa: N818 - a refusal that the writer collec
         self.items = items
 
 
+def export_in_floats(node: Node, t: Target) -> None:
+    """An op of real numbers that TFLite lacks: it is decomposed once its data are float32."""
+    t.require(node, plain=FLOAT32)
+    raise t.refused(f"TFLite has no {node.op.name}")
+
+
 def data_operands(node: Node) -> list[int]:
     """The numbers of a node's data operands."""
     formal = node.op.operands

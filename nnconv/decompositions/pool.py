@@ -1,0 +1,344 @@
+"""Pools that formats lack, by those that they have: other ranks, dilations, norms, places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.conv import with_height
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Layout, Op
+from nnconv.ir.types import static_shape
+from nnconv.ops import elementwise as e
+from nnconv.ops import pool as p
+from nnconv.ops.conv import Conv2D
+from nnconv.ops.gather import Reduction, ScatterNd
+from nnconv.ops.quantize import Cast
+from nnconv.ops.reduce import ReduceSum
+from nnconv.ops.shape import Reshape, Squeeze, Unsqueeze
+from nnconv.ops.slices import Pad, Slice
+from nnconv.ops.spatial import Padding, spatial_dims
+
+_Mean = p.AveragePool1D | p.AveragePool2D | p.AveragePool3D
+_Pool = p.MaxPool1D | p.MaxPool2D | p.MaxPool3D | p.MaxPoolIndices | _Mean | p.LpPool
+
+_RAISED: dict[type[Op], type[Op]] = {
+    p.MaxPool1D: p.MaxPool2D,
+    p.AveragePool1D: p.AveragePool2D,
+}
+_PLANES: dict[type[Op], type[p.MaxPool2D | p.AveragePool2D]] = {
+    p.MaxPool3D: p.MaxPool2D,
+    p.AveragePool3D: p.AveragePool2D,
+}
+_MEANS: dict[int, type[_Mean]] = {1: p.AveragePool1D, 2: p.AveragePool2D, 3: p.AveragePool3D}
+
+
+def _operand(node: Node) -> Value:
+    x = node.inputs[0]
+    assert x is not None, "the verifier wants data"
+    return x
+
+
+def raise_row(node: Node, b: Builder) -> list[Value] | None:
+    """MaxPool1D, AveragePool1D: as the 2-D op at a height of 1."""
+    op, x = node.op, _operand(node)
+    assert isinstance(op, p.MaxPool1D | p.AveragePool1D)
+    if x.type.rank != 3:
+        return None
+    axis = spatial_dims(3, op.layout)[0]
+    fields = op.attributes() | {
+        "window": (1, *op.window),
+        "stride": (1, *op.stride),
+        "dilation": (1, *op.dilations),
+        "padding": with_height(op.padding),
+    }
+    tall = b.add(Unsqueeze(axes=(axis,)), [x])
+    result = b.add(_RAISED[type(op)](**fields), [tall], quant=node.outputs[0].quant)
+    return [b.add(Squeeze(axes=(axis,)), [result])]
+
+
+def by_planes(node: Node, b: Builder) -> list[Value] | None:
+    """MaxPool3D, AveragePool3D: over height and width, then over the depth.
+
+    The elements that windows count are a product of those in each dimension.
+    """
+    op, x, y = node.op, _operand(node), node.outputs[0]
+    assert isinstance(op, p.MaxPool3D | p.AveragePool3D)
+    dims, result = static_shape(x.shape), static_shape(y.shape)
+    if dims is None or result is None or op.layout is not Layout.NHWC:
+        return None
+    kind = _PLANES[type(op)]
+    n, depth, height, width, channels = dims
+    _, planes, tall, wide, _ = result
+    padding, fields = op.padding, op.attributes()
+
+    def part(cut: slice, *, tail: tuple[int, ...]) -> Op:
+        pads = [(*entries[cut], *(0 for _ in tail)) for entries in (padding.before, padding.after)]
+        sizes = {
+            name: (*entries[cut], *tail)
+            for name, entries in (
+                ("window", op.window),
+                ("stride", op.stride),
+                ("dilation", op.dilations),
+            )
+        }
+        around = Padding(pads[0], pads[1], padding.same, padding.lower)
+        return kind(**(fields | sizes | {"padding": around}))
+
+    flat = b.add(Reshape(shape=(n * depth, height, width, channels)), [x])
+    over_planes = b.add(part(slice(1, 3), tail=()), [flat], quant=y.quant)
+    column = b.add(Reshape(shape=(n, depth, tall * wide, channels)), [over_planes])
+    over_depth = b.add(part(slice(0, 1), tail=(1,)), [column], quant=y.quant)
+    return [b.add(Reshape(shape=(n, planes, tall, wide, channels)), [over_depth])]
+
+
+# -------------------------------------------------------------------- windows as slices
+
+
+def _around(x: Value, padding: Padding, value: float, b: Builder) -> Value:
+    if padding.is_zero:
+        return x
+    before, after = (0, *padding.before, 0), (0, *padding.after, 0)
+    if x.type.has_codes or not value:
+        return b.add(Pad(before=before, after=after, value=value), [x], quant=x.quant)
+    fill = b.const(np.asarray(value, x.dtype.numpy))
+    return b.add(Pad(before=before, after=after), [x, None, fill], quant=x.quant)
+
+
+def _places(op: _Pool, x: Value, counts: Sequence[int], b: Builder) -> list[Value]:
+    """What of a padded channels-last ``x`` meets each place of the window."""
+    assert x.shape is not None
+    found = []
+    steps = (1, *op.stride, 1)
+    for place in product(*(range(size) for size in op.window)):
+        starts = [p_ * spread for p_, spread in zip(place, op.dilations, strict=True)]
+        ends = [
+            start + (count - 1) * step + 1
+            for start, count, step in zip(starts, counts, op.stride, strict=True)
+        ]
+        cut = Slice(starts=(0, *starts, 0), ends=(None, *ends, None), strides=steps)
+        found.append(b.add(cut, [x], quant=x.quant))
+    return found
+
+
+def max_of_slices(node: Node, b: Builder) -> list[Value] | None:
+    """MaxPool2D with dilations: the greatest of what meets each place of the window."""
+    op, x, y = node.op, _operand(node), node.outputs[0]
+    assert isinstance(op, p.MaxPool2D)
+    extents = static_shape(None if x.shape is None else x.shape[1:-1])
+    counts = static_shape(None if y.shape is None else y.shape[1:-1])
+    padding = None if extents is None else _numbers(op, extents)
+    if padding is None or counts is None or op.layout is not Layout.NHWC:
+        return None
+    if not padding.is_zero and x.type.has_codes:
+        return None  # the lowest code has no real value that all formats agree on
+    views = _places(op, _around(x, padding, _lowest(x.dtype), b), counts, b)
+    total = views[0]
+    for view in views[1:]:
+        total = b.add(e.Maximum(), [total, view], quant=y.quant)
+    return [total]
+
+
+def _lowest(dtype: DType) -> float:
+    return -np.inf if dtype.is_float else dtype.int_range[0]
+
+
+def _numbers(op: _Pool, extents: tuple[int, ...]) -> Padding | None:
+    """Padding in numbers, with what the last windows reach into."""
+    if op.padding.same:
+        lower = op.padding.lower
+        return Padding.same_for(extents, op.window, op.stride, op.dilations, lower=lower)
+    return op.reached(extents)
+
+
+def indices_of_slices(node: Node, b: Builder) -> list[Value] | None:
+    """MaxPoolIndices: the first greatest of what meets each place of the window, and its place."""
+    op, x, y = node.op, _operand(node), node.outputs[0]
+    assert isinstance(op, p.MaxPoolIndices)
+    dims, result = static_shape(x.shape), static_shape(y.shape)
+    if dims is None or result is None or op.layout is not Layout.NHWC or x.type.has_codes:
+        return None
+    n, *extents, channels = dims
+    padding = _numbers(op, tuple(extents))
+    if padding is None:
+        return None
+    counts = result[1:-1]
+    size = int(np.prod(extents))
+    order = "F" if op.column_major else "C"
+    numbers = np.arange(size, dtype=np.int64).reshape(1, *extents, 1, order=order)
+    places = b.const(numbers)
+    edges = (0, *padding.before, 0), (0, *padding.after, 0)
+    if not padding.is_zero:
+        outside = np.pad(numbers, list(zip(*edges, strict=True)), constant_values=-1)
+        places = b.const(outside)
+    views = _places(op, _around(x, padding, _lowest(x.dtype), b), counts, b)
+    where = _places(op, places, counts, b)
+    best, at = views[0], where[0]
+    for view, place in zip(views[1:], where[1:], strict=True):
+        better = b.add(e.Greater(), [view, best])
+        at = b.add(e.Select(), [better, place, at])
+        best = b.add(e.Maximum(), [best, view])
+    planes = np.arange(n * channels, dtype=np.int64).reshape(n, *[1] * len(extents), channels)
+    return [best, b.add(e.Add(), [at, b.const(planes * size)])]
+
+
+# -------------------------------------------------------------------- means and norms
+
+
+def corrected_mean(node: Node, b: Builder) -> list[Value] | None:
+    """AveragePool2D: the mean with padding as zeros, times what makes up for that.
+
+    With dilations the mean is a convolution of each channel by itself.
+    """
+    op, x, y = node.op, _operand(node), node.outputs[0]
+    assert isinstance(op, p.AveragePool2D)
+    dims = static_shape(None if x.shape is None else x.shape[1:])
+    counts = static_shape(None if y.shape is None else y.shape[1:-1])
+    if dims is None or counts is None or op.layout is not Layout.NHWC or x.type.has_codes:
+        return None
+    extents, channels = dims[:-1], dims[-1]
+    padding = _numbers(op, extents)
+    if padding is None:
+        return None
+    if max(op.dilations) > 1:
+        taps = np.full((channels, *op.window, 1), 1 / np.prod(op.window), np.float32)
+        conv = Conv2D(
+            layout=op.layout,
+            stride=op.stride,
+            dilation=op.dilations,
+            padding=padding,
+            groups=channels,
+        )
+        mean = b.add(conv, [x, b.const(taps.astype(x.dtype.numpy)), None])
+    else:
+        fields = {"padding": padding, "ceil": False, "count_padding": True, "dilation": ()}
+        mean = b.add(p.AveragePool2D(**(_plain(op) | fields)), [x])
+    factors = np.ones((1, *counts, 1))
+    for i, extent in enumerate(extents):
+        counted = _counted(op, i, extent, counts[i], _edges(op, extents, i))
+        shape = [1] * 4
+        shape[1 + i] = counts[i]
+        factors = factors * (op.window[i] / np.maximum(counted, 1)).reshape(shape)
+    if np.any(factors != 1):
+        mean = b.add(e.Mul(), [mean, b.const(factors.astype(x.dtype.numpy))])
+    return [mean]
+
+
+def _plain(op: p.AveragePool2D) -> dict[str, object]:
+    return {name: getattr(op, name) for name in ("layout", "window", "stride")}
+
+
+def _edges(op: p.AveragePool2D, extents: tuple[int, ...], i: int) -> tuple[int, int]:
+    """The padding of one dimension that counts, before and after."""
+    if not op.padding.same:
+        return op.padding.before[i], op.padding.after[i]
+    padding = _numbers(op, extents)
+    assert padding is not None
+    return padding.before[i], padding.after[i]
+
+
+def _counted(
+    op: p.AveragePool2D, i: int, extent: int, count: int, edges: tuple[int, int]
+) -> np.ndarray:
+    """How many elements of one dimension each window counts: [count]."""
+    before, after = edges
+    starts = np.arange(count) * op.stride[i] - before
+    places = starts[:, None] + np.arange(op.window[i]) * op.dilations[i]
+    low, high = (-before, extent + after) if op.count_padding else (0, extent)
+    return np.asarray(((places >= low) & (places < high)).sum(axis=1))
+
+
+def _powers(x: Value, order: int, b: Builder) -> Value:
+    if order == 2:
+        return b.add(e.Mul(), [x, x])
+    size = b.add(e.Abs(), [x])
+    return size if order == 1 else b.add(e.Pow(), [size, b.const(_one(x, order))])
+
+
+def _root(x: Value, order: int, b: Builder) -> Value:
+    if order == 1:
+        return x
+    if order == 2:
+        return b.add(e.Sqrt(), [x])
+    return b.add(e.Pow(), [x, b.const(_one(x, 1 / order))])
+
+
+def _one(like: Value, number: float) -> np.ndarray:
+    return np.asarray(number, like.dtype.numpy)
+
+
+def norm_by_mean(node: Node, b: Builder) -> list[Value] | None:
+    """LpPool: the root of a multiple of the mean of powers."""
+    op, x, y = node.op, _operand(node), node.outputs[0]
+    assert isinstance(op, p.LpPool)
+    rank = len(op.window)
+    extents = () if x.shape is None else x.shape[1:-1]
+    padding = op.reached(extents)
+    known = static_shape(extents)
+    if padding is None or len(extents) != rank or op.layout is not Layout.NHWC:
+        return None
+    if padding.same and known is not None:
+        padding = _numbers(op, known)
+    mean = _MEANS[rank](
+        layout=op.layout,
+        window=op.window,
+        stride=op.stride,
+        padding=padding,
+        dilation=op.dilation,
+        count_padding=True,
+    )
+    total = b.add(mean, [_powers(x, op.p, b)])
+    size = b.const(_one(x, int(np.prod(op.window))))
+    result = _root(b.add(e.Mul(), [total, size]), op.p, b)
+    assert result.type.rank == y.type.rank
+    return [result]
+
+
+def global_norm(node: Node, b: Builder) -> list[Value] | None:
+    """GlobalLpPool: the root of the sum of powers."""
+    op, x = node.op, _operand(node)
+    assert isinstance(op, p.GlobalLpPool)
+    if x.shape is None:
+        return None
+    axes = tuple(spatial_dims(len(x.shape), op.layout))
+    total = b.add(ReduceSum(axes=axes, keep_dims=True), [_powers(x, op.p, b)])
+    return [_root(total, op.p, b)]
+
+
+def scattered(node: Node, b: Builder) -> list[Value] | None:
+    """MaxUnpool: sums of what meets in one place, over how many that are: they are equal."""
+    op, (x, places, *_), y = node.op, node.inputs, node.outputs[0]
+    assert isinstance(op, p.MaxUnpool)
+    assert x is not None
+    assert places is not None
+    shape, count = static_shape(y.shape), static_shape(x.shape)
+    if shape is None or count is None:
+        return None
+    total = int(np.prod(shape))
+    values = b.add(Reshape(shape=(-1,)), [x])
+    index = b.add(Reshape(shape=(-1, 1)), [b.add(Cast(dtype=DType.INT32), [places])])
+    zeros = b.const(np.zeros(total, x.dtype.numpy))
+    ones = b.const(np.ones(int(np.prod(count)), x.dtype.numpy))
+    scatter = ScatterNd(reduction=Reduction.ADD)
+    sums, numbers = (b.add(scatter, [zeros, index, part]) for part in (values, ones))
+    most = b.add(e.Maximum(), [numbers, b.const(_one(x, 1))])
+    return [b.add(Reshape(shape=shape), [b.add(e.Div(), [sums, most])])]
+
+
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    p.MaxPool1D: (raise_row,),
+    p.MaxPool2D: (max_of_slices,),
+    p.MaxPool3D: (by_planes,),
+    p.MaxPoolIndices: (indices_of_slices,),
+    p.AveragePool1D: (raise_row,),
+    p.AveragePool2D: (corrected_mean,),
+    p.AveragePool3D: (by_planes,),
+    p.LpPool: (norm_by_mean,),
+    p.GlobalLpPool: (global_norm,),
+    p.MaxUnpool: (scattered,),
+}
