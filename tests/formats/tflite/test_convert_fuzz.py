@@ -50,7 +50,7 @@ def test_changed_values_end_in_clean_errors(block, tmp_path):
         data = sound_file(rng.randrange(NETS + 2))
         path.write_bytes(values.change(data, values.find_values(data), rng))
         start = time.process_time()
-        status, text = fuzzer.run_case(fuzzer.convert, path)
+        status, text = fuzzer.fuzzing.run_case(fuzzer.convert, path)
         assert status in ends, f"block {block}, case {number}: {text}"
         assert time.process_time() - start < 10
         ends[status] += 1

@@ -55,7 +55,7 @@ PLACES = fuzzer.find_places(MODEL)
 def test_the_sound_file_reads(tmp_path):
     path = tmp_path / "sound.tflite"
     path.write_bytes(MODEL)
-    assert fuzzer.run_case(fuzzer.read_all, path) == ("read", "")
+    assert fuzzer.fuzzing.run_case(fuzzer.read_all, path) == ("read", "")
 
 
 def test_the_structure_is_found():
@@ -71,7 +71,7 @@ def test_broken_files_end_in_clean_errors(block, tmp_path):
     for number in range(50):
         path.write_bytes(fuzzer.mutate(MODEL, PLACES, random.Random(f"{block}:{number}")))
         start = time.process_time()
-        status, text = fuzzer.run_case(fuzzer.read_all, path)
+        status, text = fuzzer.fuzzing.run_case(fuzzer.read_all, path)
         assert status in ends, f"block {block}, case {number}: {text}"
         assert status == "read" or text.startswith(f"{path}: ")
         assert time.process_time() - start < 10
@@ -85,14 +85,14 @@ def test_every_truncation_is_refused(tmp_path):
     whole = len(MODEL)
     for size in [*range(0, whole - 100, 37), *range(whole - 30, whole)]:
         path.write_bytes(MODEL[:size])
-        status, text = fuzzer.run_case(fuzzer.read_all, path)
+        status, text = fuzzer.fuzzing.run_case(fuzzer.read_all, path)
         assert status == "refused", f"{size} of {whole} bytes: {text}"
 
 
 def test_the_same_seed_makes_the_same_cases(tmp_path):
     path = tmp_path / "sound.tflite"
     path.write_bytes(MODEL)
-    first, second = (fuzzer.Corpus([path], 5) for _ in range(2))
+    first, second = (fuzzer.FUZZER.corpus([path], 5) for _ in range(2))
     assert [first.case(n)[1] for n in range(9)] == [second.case(n)[1] for n in range(9)]
 
 
