@@ -94,25 +94,43 @@ def to_tflite(
     """
     from nnconv.formats.tflite import writer
     from nnconv.passes.base import run_passes
+    from nnconv.passes.fold_qdq import FoldQdqPass
     from nnconv.passes.layout import LayoutPass
 
     _check_options(io_layout=io_layout, int8=int8, quant=quant)
     layout = LayoutPass(Layout.NHWC, edge=model.main if io_layout == "nhwc" else None)
-    run_passes(model, tflite_passes(layout, in_floats=quant == "float", resign=int8 == "resign"))
+    fold = FoldQdqPass()
+    run_passes(
+        model,
+        tflite_passes(layout, fold_qdq=fold, in_floats=quant == "float", resign=int8 == "resign"),
+    )
     result, written = writer.to_wire(model, model.main, evaluate=_evaluate)
+    written.notes.extend(fold.notes)
     return Lowered(result, written, layout.moved_io)
 
 
-def tflite_passes(layout: Pass, *, in_floats: bool = False, resign: bool = True) -> list[Pass]:
+def tflite_passes(
+    layout: Pass,
+    *,
+    fold_qdq: Pass | None = None,
+    in_floats: bool = False,
+    resign: bool = True,
+) -> list[Pass]:
     """The passes that bring a graph into the form that the TFLite writer takes, in order.
 
     With ``in_floats`` quantized graphs compute in floats; with ``resign`` uint8 codes are int8
-    inside.
+    inside. The pass ``fold_qdq`` remembers what can't work on codes.
     """
     from nnconv.passes.fold_constants import FoldConstantsPass
     from nnconv.passes.fold_pads import FoldPadsPass
+    from nnconv.passes.fold_qdq import FoldQdqPass
+    from nnconv.passes.fold_scales import FoldScalesPass
+    from nnconv.passes.fuse_activations import FuseActivationsPass
+    from nnconv.passes.join_products import JoinProductsPass
+    from nnconv.passes.pixel_shuffles import PixelShufflesPass
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.raise_rows import RaiseRowsPass
+    from nnconv.passes.resign import ResignPass
     from nnconv.passes.tidy import TidyPass
     from nnconv.passes.to_floats import ToFloatsPass
 
@@ -121,9 +139,17 @@ def tflite_passes(layout: Pass, *, in_floats: bool = False, resign: bool = True)
         FoldConstantsPass(_evaluate),
         *([ToFloatsPass(), PrunePass()] if in_floats else []),
         TidyPass(),
+        JoinProductsPass(),
+        FoldScalesPass(),
+        FuseActivationsPass(),
+        fold_qdq or FoldQdqPass(),
+        PrunePass(),
+        FuseActivationsPass(),
         RaiseRowsPass(),
+        PixelShufflesPass(),
         FoldPadsPass(),
         layout,
+        *([ResignPass()] if resign else []),
         TidyPass(settled=True),
         PrunePass(),
     ]

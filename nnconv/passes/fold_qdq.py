@@ -77,6 +77,18 @@ class FoldQdqPass(Pass):
         self.islands += walk.islands
         return walk.modified
 
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of the islands: one line for each op and reason."""
+        groups: dict[tuple[str, str], list[Node]] = {}
+        for node, reason in self.islands:
+            groups.setdefault((node.op.name, reason), []).append(node)
+        return [
+            f"{name} computes with floats between quantized values, {reason} "
+            f"({len(nodes)}, first `{nodes[0].outputs[0].name if nodes[0].outputs else ''}`)"
+            for (name, reason), nodes in groups.items()
+        ]
+
 
 class _Walk:
     """The rewrite of one graph.
