@@ -431,6 +431,7 @@ class BroadcastTo(Move):
     """
 
     operands = (Operand("x", ANY), index_operand("shape"))
+    layout_kind = LayoutKind.ATTRIBUTE
 
     shape: tuple[int, ...] | None
 
@@ -443,6 +444,13 @@ class BroadcastTo(Move):
         if x.shape is not None:
             broadcast_shapes((x.shape, self.shape))
         return moved(x, self.shape)
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        rank = operand_type(types, 0).rank
+        if self.shape is None or len(self.shape) != len(perm) or rank is None or rank > len(perm):
+            return None
+        op = self.replace(shape=tuple(self.shape[p] for p in perm))
+        return Permuted(op, (perm,) + (None,) * (len(types) - 1), (perm,))
 
 
 @op_class

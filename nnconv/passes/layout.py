@@ -18,7 +18,15 @@ from nnconv.ops.resize import ResizeBilinear
 from nnconv.ops.rewrite import constant_behind
 from nnconv.ops.spatial import to_layout
 from nnconv.passes.base import Pass
-from nnconv.passes.layout_walk import Walk, absorbed, flattens, is_for_edge, is_seed, seed_perm
+from nnconv.passes.layout_walk import (
+    Walk,
+    absorbed,
+    flattens,
+    is_for_edge,
+    is_seed,
+    loses_last_axis,
+    seed_perm,
+)
 
 
 class LayoutPass(Pass):
@@ -107,6 +115,8 @@ class LayoutPass(Pass):
                 continue
             perm = usual.get(first) or to_layout(self.target, len(first.shape))
             permuted = node.op.permute(perm, node.input_types)
+            if permuted is not None and loses_last_axis(node, permuted, self.target):
+                permuted = None
             steps.append((node, permuted))
             results = zip(node.outputs, permuted.results if permuted else (), strict=False)
             usual.update((value, perm) for value, perm in results if perm is not None)
@@ -145,7 +155,7 @@ class LayoutPass(Pass):
                 (flowing[v] for v in node.inputs if v is not None and v in flowing), None
             )
             permuted = None if perm is None else node.op.permute(perm, node.input_types)
-            if permuted is not None:
+            if permuted is not None and not loses_last_axis(node, permuted, self.target):
                 results = zip(node.outputs, permuted.results, strict=True)
                 flowing.update((value, perm) for value, perm in results if perm is not None)
         return flowing
@@ -154,6 +164,8 @@ class LayoutPass(Pass):
         """Whether moving a node's operands instead of its results takes no more transposes."""
         if is_seed(node, self.target):
             return True
+        if loses_last_axis(node, permuted, self.target):
+            return False
         if permuted.order is not None and (
             self.target is not Layout.NHWC
             or any(constant_behind(v) is not None for v in node.inputs if v is not None)

@@ -8,6 +8,7 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Graph, Node, Use, Value
 from nnconv.ir.op import Layout, LayoutKind, Op, Perm, Permuted
 from nnconv.ir.types import static_shape
+from nnconv.ops.gather import TopK
 from nnconv.ops.norm import L2Normalization, LogSoftmax, Softmax
 from nnconv.ops.resize import ResizeBilinear
 from nnconv.ops.rewrite import constant_behind
@@ -40,8 +41,9 @@ def seed_perm(node: Node, target: Layout) -> Perm | None:
 def follows(use: Use, perm: Perm, target: Layout, outputs: set[Value]) -> bool:
     """Whether a reader can take its operand transposed by ``perm``."""
     node = use.node
+    permuted = node.op.permute(perm, node.input_types)
     return (
-        node.op.permute(perm, node.input_types) is not None
+        (permuted is not None and not loses_last_axis(node, permuted, target))
         or absorbed(node, use.index, perm, target) is not None
         or flattens(node, perm, target, outputs)
     )
@@ -156,6 +158,8 @@ class Walk:
             return node.op.permute(seed, types)
         wish = next((self.wanted[v] for v in node.outputs if v in self.wanted), None)
         wished = None if wish is None else node.op.permute_back(wish, types)
+        if wished is not None and loses_last_axis(node, wished, self.target):
+            wished = None
         perms = [
             self.moved[v][0]
             for v in node.inputs
@@ -165,6 +169,8 @@ class Walk:
             return wished
         best, _ = Counter(perms).most_common(1)[0]
         permuted = node.op.permute(best, types)
+        if permuted is not None and loses_last_axis(node, permuted, self.target):
+            return None
         if permuted is None or (wish is not None and permuted.results[0] == wish):
             return permuted or wished
         due, leading = self._readers(node, permuted)
@@ -339,6 +345,19 @@ def _named(value: Value, name: str, outputs: set[Value], builder: Builder) -> Va
         value.name = name
         return value
     return builder.add_typed(Identity(), [value], [value.type], names=[name])[0]
+
+
+def loses_last_axis(node: Node, permuted: Permuted, target: Layout) -> bool:
+    """Whether a node would have to turn its operand, being moved to where it can't work.
+
+    Channels-last formats have some ops along the last dimension alone.
+    """
+    if target is not Layout.NHWC or not isinstance(node.op, (*_LAST_AXIS_OPS, TopK)):
+        return False
+    first = node.inputs[0]
+    last = None if first is None or first.type.rank is None else first.type.rank - 1
+    after: int = permuted.op.axis  # type: ignore[attr-defined]
+    return node.op.axis == last and after != last
 
 
 def _prefers_last(node: Node) -> bool:

@@ -16,12 +16,13 @@ from nnconv.ops import reduce as r
 from nnconv.ops.blocks import DepthToSpace, SpaceToDepth
 from nnconv.ops.control import If
 from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D
+from nnconv.ops.gather import TopK
 from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.norm import Softmax
 from nnconv.ops.pool import AveragePool2D, MaxPool2D
 from nnconv.ops.quantize import Dequantize
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
-from nnconv.ops.shape import Concat, Reshape, Split, Squeeze, Transpose, Unsqueeze
+from nnconv.ops.shape import BroadcastTo, Concat, Reshape, Split, Squeeze, Transpose, Unsqueeze
 from nnconv.ops.slices import Pad, Slice
 from nnconv.ops.spatial import Padding
 from nnconv.passes.base import run_passes
@@ -182,6 +183,26 @@ def test_a_segmentation_head():
     net.out(net.add(Softmax(axis=1), y), net.add(r.ArgMax(axis=1), y))
     assert move(net.graph) == 2
     assert {n.op.axis for n in net.graph.nodes if isinstance(n.op, Softmax | r.ArgMax)} == {3}
+
+
+def test_what_works_along_the_last_dimension_alone_stays_there():
+    net = Net()
+    flat = net.add(Reshape(shape=(2, 6, 35)), net.conv(net.x, 6))
+    soft = net.add(Softmax(axis=2), flat)
+    places = net.add(MatMul(), soft, net.floats(35, 2))
+    net.out(places, *net.b.add_many(TopK(axis=2, k=3), [net.relu(flat)]))
+    move(net.graph)
+    assert {n.op.axis for n in net.graph.nodes if isinstance(n.op, Softmax | TopK)} == {2}
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 1, 1), (6, 1, 1), (1, 6, 5, 1), (7,)])
+def test_broadcasting_to_an_image(shape):
+    net = Net()
+    other = net.b.input("other", F32, shape)
+    wide = net.add(BroadcastTo(shape=(2, 6, 5, 7)), net.relu(other))
+    net.out(net.conv(net.add(Concat(axis=1), wide, net.conv(net.x, 4)), 3))
+    assert move(net.graph) <= 4 - (2 * (shape[-2:] in [(1, 1), (7,)]))
+    assert not inner(net.graph)
 
 
 def test_normalizing_over_an_image():
