@@ -15,7 +15,7 @@ of the operator set that the node belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from itertools import zip_longest
@@ -334,6 +334,31 @@ class Source:
             if self.wants(index):
                 self.bind(index, value)
         return values
+
+    def standard(
+        self,
+        op_type: str,
+        operands: Sequence[Value | None],
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        results: int = 1,
+    ) -> list[Value]:
+        """Import a node of the standard operator set that isn't in the file; gives its results."""
+        base = f"{next((n for n in self.node.outputs if n), '')}/{op_type}"
+        names = [f"{base}/{i}" if v is not None else "" for i, v in enumerate(operands)]
+        outputs = [f"{base}:{i}" if i else base for i in range(results)]
+        node = wire.Node(op_type, names, outputs, attributes, name=self.node.name)
+        values = self.scope.values
+        hidden = {name: values.pop(name) for name in (*names, *outputs) if name in values}
+        values.update((n, v) for n, v in zip(names, operands, strict=True) if v is not None)
+        inner = Source(node, self.scope, index=-1, version=self.scope.opsets.get(STANDARD, 21))
+        inner.where, inner.builder = self.where, self.builder
+        importers()[op_type](inner)
+        found = [values.pop(name) for name in outputs]
+        for name in names:
+            values.pop(name, None)
+        values.update(hidden)
+        return found
 
     def bind(self, index: int, value: Value) -> None:
         """Let ``value`` be result number ``index``; nothing happens if the node doesn't want it."""
