@@ -9,6 +9,7 @@ of names of their own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -163,21 +164,7 @@ class GraphImport:
         domain = _domain(node.domain)
         source = Source(node, self, index=index, version=self.opsets.get(domain, 0))
         try:
-            function = self.file.functions.get((domain, node.op_type, node.overload))
-            if function is not None:
-                from nnconv.formats.onnx.functions import inline
-
-                inline(source, function)
-                return
-            importer = table.get(f"{domain}:{node.op_type}" if domain else node.op_type)
-            if importer is None:
-                from nnconv.formats.onnx.functions import expand
-
-                expand(source)
-                return
-            if not source.version:
-                raise source.fail(f"the model imports no version of operator set `{domain}`")
-            importer(source)
+            self._importer(source, domain, table)(source)
         except NotConvertible as refusal:
             self.unsupported.extend(refusal.items)
         except UnsupportedError as refusal:
@@ -189,6 +176,23 @@ class GraphImport:
             raise source.misfit(error) from error
         if self.unsupported:
             self._stand_in(node)
+
+    def _importer(self, source: Source, domain: str, table: dict[str, Importer]) -> Importer:
+        """What imports a node: its function, its importer, or ONNX's own definition of its op."""
+        node = source.node
+        function = self.file.functions.get((domain, node.op_type, node.overload))
+        if function is not None:
+            from nnconv.formats.onnx.functions import inline
+
+            return partial(inline, function=function)
+        importer = table.get(f"{domain}:{node.op_type}" if domain else node.op_type)
+        if importer is None:
+            from nnconv.formats.onnx.functions import expand
+
+            return expand
+        if not source.version:
+            raise source.fail(f"the model imports no version of operator set `{domain}`")
+        return importer
 
     def _stand_in(self, node: wire.Node) -> None:
         """Give results to a node that failed, so that the rest can be looked at as well."""

@@ -307,6 +307,10 @@ class Target:
         """The exception to raise for a node that TFLite doesn't take as it is."""
         return Refused(why, reason=reason, hint=hint)
 
+    def to_floats(self, why: str) -> Refused:
+        """The exception to raise for codes that the operator doesn't take: floats will do."""
+        return Refused(why, types=NO_TYPES)
+
     def activation(self, activation: Activation) -> int:
         """The number of a fused activation.
 

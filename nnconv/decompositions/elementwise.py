@@ -1,0 +1,92 @@
+"""Elementwise ops by simpler ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from nnconv.decompositions.base import Decomposition
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ops import elementwise as e
+from nnconv.ops.shape import Identity
+
+
+def scalar(b: Builder, number: float, like: Value) -> Value:
+    """A constant of one element, of another value's type."""
+    return b.const(np.asarray(number, like.dtype.numpy))
+
+
+def _operands(node: Node) -> list[Value]:
+    return [v for v in node.inputs if v is not None]
+
+
+def ceil_by_floor(node: Node, b: Builder) -> Sequence[Value] | None:
+    """-floor(-x)."""
+    (x,) = _operands(node)
+    return [b.add(e.Neg(), [b.add(e.Floor(), [b.add(e.Neg(), [x])])])]
+
+
+_HALF_STEPS = 8388608.0
+"""From 2**23 on float32 has no fractions; adding it to smaller numbers rounds them to even."""
+
+
+def round_by_adding(node: Node, b: Builder) -> Sequence[Value] | None:
+    """(|x| + 2**23) - 2**23 with the sign of x, where |x| is below 2**23; else x."""
+    (x,) = _operands(node)
+    if x.dtype is not DType.FLOAT32:
+        return None
+    size = b.add(e.Abs(), [x])
+    limit = scalar(b, _HALF_STEPS, x)
+    whole = b.add(e.Sub(), [b.add(e.Add(), [size, limit]), limit])
+    signed = b.add(e.Mul(), [whole, b.add(e.Sign(), [x])])
+    return [b.add(e.Select(), [b.add(e.Less(), [size, limit]), signed, x])]
+
+
+def elu_by_exp(node: Node, b: Builder) -> Sequence[Value] | None:
+    """max(x, 0) + alpha * (exp(min(x, 0)) - 1)."""
+    op = node.op
+    assert isinstance(op, e.Elu)
+    (x,) = _operands(node)
+    zero = scalar(b, 0.0, x)
+    rise = b.add(e.Sub(), [b.add(e.Exp(), [b.add(e.Minimum(), [x, zero])]), scalar(b, 1.0, x)])
+    if op.alpha != 1.0:
+        rise = b.add(e.Mul(), [rise, scalar(b, op.alpha, x)])
+    return [b.add(e.Add(), [b.add(e.Maximum(), [x, zero]), rise])]
+
+
+def prelu_by_extremes(node: Node, b: Builder) -> Sequence[Value] | None:
+    """max(x, 0) + slope * min(x, 0)."""
+    x, slope = _operands(node)
+    zero = scalar(b, 0.0, x)
+    below = b.add(e.Mul(), [b.add(e.Minimum(), [x, zero]), slope])
+    return [b.add(e.Add(), [b.add(e.Maximum(), [x, zero]), below])]
+
+
+def add_by_pairs(node: Node, b: Builder) -> Sequence[Value] | None:
+    """One Add after the other."""
+    first, *rest = _operands(node)
+    return [reduce(lambda total, term: b.add(e.Add(), [total, term]), rest, first)]
+
+
+def unchanged(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The operand, where the bounds let all its numbers through."""
+    (x,) = _operands(node)
+    y = node.outputs[0]
+    if x.type != y.type:
+        return None
+    return [b.add_typed(Identity(), [x], [y.type])[0]]
+
+
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    e.Ceil: (ceil_by_floor,),
+    e.Round: (round_by_adding,),
+    e.Elu: (elu_by_exp,),
+    e.PRelu: (prelu_by_extremes,),
+    e.AddN: (add_by_pairs,),
+    e.Clip: (unchanged,),
+}
