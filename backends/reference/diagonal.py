@@ -35,7 +35,7 @@ def trilu(op: Trilu, x: Array, k: Array | None = None) -> list[Array]:
 
 def eye_like(op: EyeLike, x: Array) -> list[Array]:
     """EyeLike."""
-    return [np.eye(*x.shape, k=op.k, dtype=op.dtype.numpy)]
+    return [np.eye(x.shape[0], x.shape[1], k=op.k, dtype=op.dtype.numpy)]
 
 
 KERNELS: dict[type[Op], Kernel] = {

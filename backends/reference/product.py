@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from nnconv.backends.reference.executor import Array, Kernel
@@ -44,10 +45,9 @@ def einsum(op: Einsum, *terms: Array) -> list[Array]:
     assert labels is not None
     assert result is not None
     numbers = {label: i for i, label in enumerate(dict.fromkeys(chain(*labels)))}
-    pairs = chain.from_iterable(
-        (term, [numbers[label] for label in names])
-        for term, names in zip(terms, labels, strict=True)
-    )
+    pairs: list[Any] = []
+    for term, names in zip(terms, labels, strict=True):
+        pairs += [term, [numbers[label] for label in names]]
     return [np.asarray(np.einsum(*pairs, [numbers[label] for label in result]))]
 
 

@@ -7,7 +7,7 @@ from nnconv.backends.reference.executor import Array, Kernel
 
 from nnconv.ir.dtype import DType
 from nnconv.ir.op import Op
-from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, Quantize
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, LooseCast, Quantize
 
 
 def keep(op: Op, x: Array) -> list[Array]:
@@ -38,6 +38,13 @@ def cast(op: Cast, x: Array) -> list[Array]:
     return [x.astype(target)]
 
 
+def loose_cast(op: LooseCast, x: Array) -> list[Array]:
+    """LooseCast: what isn't told saturates, as in Cast."""
+    if op.dtype.bits >= 8:
+        return cast(op, x)
+    return cast(op, np.trunc(x.astype(np.float64)).astype(np.int64))
+
+
 def bitcast(op: Bitcast, x: Array) -> list[Array]:
     """Bitcast."""
     target, size = op.dtype.numpy, x.dtype.itemsize
@@ -60,6 +67,7 @@ KERNELS: dict[type[Op], Kernel] = {
     Quantize: keep,
     Dequantize: keep,
     Cast: cast,
+    LooseCast: loose_cast,
     Bitcast: bitcast,
     FakeQuant: fake_quant,
 }

@@ -58,11 +58,20 @@ class Cast(_Conversion):
     quant_rule = QuantRule.EXACT
 
 
+class LooseCast(Cast):
+    """Floats as integers, toward zero; what a float gives that the type can't hold isn't told.
+
+    Of types under 8 bits, the low bits of the whole number. ONNX Cast.
+    """
+
+    operands = (Operand("x", FLOATS),)
+
+
 @op_class
 class Bitcast(Op):
     """The same bytes read as another type; a last dimension makes up for a difference in size.
 
-    TFLite BITCAST.
+    TFLite BITCAST; ONNX BitCast (opset 26, of types of one size).
     """
 
     operands = (Operand("x", ANY),)

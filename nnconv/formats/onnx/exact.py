@@ -13,6 +13,7 @@ import numpy as np
 
 from nnconv.errors import Reason
 from nnconv.formats.onnx.exporter import Target
+from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 
@@ -239,11 +240,19 @@ def _as_uint64(t: Target, name: str, dtype: DType) -> str:
 
 
 def reread(t: Target, name: str, old: DType, new: DType) -> str:
-    """The bytes of ``old`` elements as ``new`` ones, lowest first; between integers (and bool).
+    """The bytes of ``old`` elements as ``new`` ones, lowest first.
 
     Raises:
-        NotExportable: where a float is on one side.
+        NotExportable: where a float is on one side, before opset 26.
     """
+    if t.opset >= 26 and old.bits >= 8 and new.bits >= 8:
+        if old.bits == new.bits and (old.is_float or new.is_float):
+            return _bit_cast(t, name, new)
+        if old.is_float:
+            raw = _UNSIGNED[old.bits]
+            return reread(t, _bit_cast(t, name, raw), raw, new)
+        if new.is_float:
+            return _bit_cast(t, reread(t, name, old, _UNSIGNED[new.bits]), new)
     if not all(kind is DType.BOOL or (kind.is_integer and kind.bits >= 8) for kind in (old, new)):
         raise t.unsupported(
             f"ONNX has no op that rereads {old} as {new}",
@@ -264,6 +273,10 @@ def reread(t: Target, name: str, old: DType, new: DType) -> str:
     # onnxruntime sums int64 elements in float64; its integer MatMul is exact
     whole = t.node("MatMul", [pattern, t.const(np.int64(1) << shifts)])
     return whole if new is DType.INT64 else t.cast(whole, new)
+
+
+def _bit_cast(t: Target, name: str, dtype: DType) -> str:
+    return t.node("BitCast", [name], to=int(DATA_TYPES[dtype]))
 
 
 # -------------------------------------------------------------------- conversions

@@ -11,7 +11,7 @@ from nnconv.ir.dtype import COMPLEXES, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops.elementwise import Binary, Unary
-from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, Quantize
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, LooseCast, Quantize
 
 _WIDE = frozenset({DType.INT32, DType.INT64})
 _ALONE = (Unary, Binary, Quantize)
@@ -91,6 +91,20 @@ def export_cast(node: Node, t: Target) -> None:
         t.set_stored(y, t.cast(name, y.dtype))
 
 
+def export_loose_cast(node: Node, t: Target) -> None:
+    """LooseCast: ONNX's own Cast. Before a type's opset, what holds it gets its low bits."""
+    x, y = node.inputs[0], node.outputs[0]
+    assert x is not None
+    name = t.stored(x)
+    if t.held_type(y.dtype) is y.dtype:
+        t.set_stored(y, t.cast(name, y.dtype))
+        return
+    span = t.const(np.int32(1 << y.dtype.bits))
+    least = t.const(np.int32(y.dtype.int_range[0]))
+    moved = t.node("Sub", [t.cast(name, DType.INT32), least])
+    t.set_stored(y, t.cast(t.node("Add", [t.node("Mod", [moved, span]), least]), y.dtype))
+
+
 def _export_complex_cast(x: Value, y: Value, t: Target) -> None:
     """From complex the real part, to complex with an imaginary part of 0."""
     inner = {DType.COMPLEX64: DType.FLOAT32, DType.COMPLEX128: DType.FLOAT64}
@@ -143,6 +157,7 @@ EXPORTERS: dict[type[Op], Exporter] = {
     Quantize: export_quantize,
     Dequantize: export_dequantize,
     Cast: export_cast,
+    LooseCast: export_loose_cast,
     Bitcast: export_bitcast,
     FakeQuant: export_fake_quant,
 }

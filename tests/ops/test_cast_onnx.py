@@ -1,0 +1,136 @@
+"""Conversions as ONNX has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnconv.ir import Builder, DType, Op, Value
+from nnconv.ops.quantize import Bitcast, Cast, LooseCast
+from support.onnx_spine import IrCase, check_ir
+
+NUMBERS = np.asarray([-3.75, -1.5, -0.25, 0, 0.5, 1.25, 2.75, 7.5])
+
+
+def unary(op: Op, dtype: DType) -> Callable[[Builder], Value]:
+    return lambda b: b.add(op, [b.input("x", dtype, (8,))])
+
+
+FLOATS = [DType.FLOAT32, DType.FLOAT16, DType.FLOAT64]
+WHOLE = [
+    DType.INT8,
+    DType.UINT8,
+    DType.INT16,
+    DType.UINT16,
+    DType.INT32,
+    DType.UINT32,
+    DType.INT64,
+    DType.UINT64,
+]
+
+CASES = [
+    IrCase(
+        f"{source} to {target}",
+        unary(LooseCast(dtype=target), source),
+        [(NUMBERS if target.is_signed else np.abs(NUMBERS)).astype(source.numpy)],
+        expected=np.trunc,
+        nodes={"Cast": 1},
+    )
+    for source in FLOATS
+    for target in WHOLE
+]
+
+
+def _low_bits(x: np.ndarray, dtype: DType) -> np.ndarray:
+    span, (low, _) = 1 << dtype.bits, dtype.int_range
+    return np.asarray([(int(v) - low) % span + low for v in x])
+
+
+def _narrow(target: DType) -> Callable[[Builder], Value]:
+    def build(b: Builder) -> Value:
+        few = b.add(LooseCast(dtype=target), [b.input("x", DType.FLOAT32, (25,))])
+        return b.add(Cast(dtype=DType.INT32), [few])
+
+    return build
+
+
+CASES += [
+    IrCase(
+        f"float32 to {target}",
+        _narrow(target),
+        [np.arange(-9, 16, dtype=np.float32)],
+        expected=lambda x, target=target: _low_bits(x, target),
+        nodes={"Cast": 2},
+    )
+    for target in (DType.INT4, DType.UINT4)
+]
+
+CASES += [
+    IrCase(
+        f"{source} to {target} as such",
+        unary(Cast(dtype=target), source),
+        [np.asarray([-130, -3, -1, 0, 1, 5, 127, 300]).astype(source.numpy)],
+        expected=lambda x, target=target: x.astype(target.numpy),
+        nodes={"Cast": 1},
+    )
+    for source, target in (
+        (DType.INT32, DType.INT8),
+        (DType.INT16, DType.UINT8),
+        (DType.UINT8, DType.INT64),
+        (DType.INT64, DType.FLOAT32),
+        (DType.FLOAT64, DType.FLOAT16),
+        (DType.FLOAT32, DType.BOOL),
+        (DType.BOOL, DType.FLOAT32),
+    )
+]
+
+BITS = np.random.default_rng(0).integers(0, 1 << 63, 8, np.uint64, endpoint=True)
+
+CASES += [
+    IrCase(
+        f"bits of {source} as {target}",
+        unary(Bitcast(dtype=target), source),
+        [array],
+        expected=[array.view(target.numpy)],
+        nodes={"BitCast": 1} if source.is_float or target.is_float else {"Cast": 1},
+        opsets=(26, 27) if source.is_float or target.is_float else (13, 21, 26, 27),
+        refused_at=(21,) if source.is_float or target.is_float else (),
+    )
+    for source, target in (
+        (DType.FLOAT32, DType.INT32),
+        (DType.INT32, DType.FLOAT32),
+        (DType.FLOAT64, DType.UINT64),
+        (DType.INT64, DType.FLOAT64),
+        (DType.FLOAT16, DType.UINT16),
+        (DType.UINT32, DType.INT32),
+        (DType.INT8, DType.UINT8),
+    )
+    for array in (BITS.astype(f"u{source.numpy.itemsize}").view(source.numpy),)
+]
+
+CASES += [
+    IrCase(
+        f"bytes of {source} as {target}",
+        lambda b, source=source, target=target, shape=shape: b.add(
+            Bitcast(dtype=target), [b.input("x", source, shape)]
+        ),
+        [np.float32([1.5, -2.25, 3e8]) if source.is_float else np.uint8([[0, 0, 128, 63]])],
+        expected=lambda x, target=target: x.view(target.numpy).reshape(
+            (*x.shape, 4) if target is DType.UINT8 else x.shape[:-1]
+        ),
+        opsets=(26, 27),
+        evaluated=False,
+    )
+    for source, target, shape in (
+        (DType.FLOAT32, DType.UINT8, (3,)),
+        (DType.UINT8, DType.FLOAT32, (1, 4)),
+    )
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_cast(case: IrCase, tmp_path: Path) -> None:
+    check_ir(case, tmp_path)
