@@ -97,9 +97,10 @@ def read(source: str | os.PathLike[str] | Buffer, name: str = "") -> Model:
     Raises:
         InvalidModelError: if the file can't be read, is no ONNX file or breaks the format.
     """
-    path = Path(source) if isinstance(source, str | os.PathLike) else None
-    if path is not None:
-        name = name or os.fspath(path)
+    path = None
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        name = name or os.fspath(source)
         data = map_file(path, name)
     else:
         # What can change has no hash, by which texts are found again; hence a copy of it.

@@ -9,6 +9,7 @@ Source: docs/ExternalData.md of https://github.com/onnx/onnx.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import stat
@@ -21,13 +22,12 @@ _MOST_DIGITS = 19
 """Of an offset or length: more than that isn't in 63 bits."""
 
 
-def map_file(path: Path, name: str, where: str = "") -> memoryview:
-    """Map a file into memory.
+def map_file(path: Path, name: str) -> memoryview:
+    """Map a model's file into memory.
 
     Args:
         path: the file.
-        name: what errors call the model.
-        where: the place in the model that the errors name besides.
+        name: what errors call it.
 
     Returns:
         A read-only view of its bytes.
@@ -36,16 +36,24 @@ def map_file(path: Path, name: str, where: str = "") -> memoryview:
         InvalidModelError: it can't be opened, or is no regular file.
     """
     try:
-        # Opening a pipe would wait for whoever fills it.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise InvalidModelError("it is no regular file", path=name, where=where)
-        with path.open("rb") as stream:
-            if not os.fstat(stream.fileno()).st_size:  # an empty file can't be mapped
-                return memoryview(b"")
-            return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError) as error:  # ValueError: a name with a null in it
-        text = getattr(error, "strerror", None) or str(error)
-        raise InvalidModelError(text, path=name, where=where) from error
+        return _map(path)
+    except (OSError, ValueError) as error:
+        raise InvalidModelError(_reason(error), path=name) from error
+
+
+def _map(path: Path) -> memoryview:
+    """Map a file; raises OSError, and ValueError for a name that no file can have."""
+    # Opening a pipe would wait for whoever fills it.
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file")
+    with path.open("rb") as stream:
+        if not os.fstat(stream.fileno()).st_size:  # an empty file can't be mapped
+            return memoryview(b"")
+        return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 class DataFiles:
@@ -88,7 +96,7 @@ class DataFiles:
             raise self._fail(
                 f"its data in {location!r} have {length} bytes, {nbytes} are needed", where
             )
-        data = self._map(location, where)
+        data = self._mapped(location, where)
         if offset + nbytes > len(data):
             raise self._fail(
                 f"its data are bytes {offset} to {offset + nbytes} of {location!r}, which has "
@@ -105,7 +113,7 @@ class DataFiles:
             raise self._fail(f"the {key} of its data is {text[:40]!r}, must be a number", where)
         return int(text)
 
-    def _map(self, location: str, where: str) -> memoryview:
+    def _mapped(self, location: str, where: str) -> memoryview:
         if self._model is None:
             raise self._fail(
                 f"its data are in the file {location!r}, and a model in memory has no folder",
@@ -114,31 +122,22 @@ class DataFiles:
             )
         hint = f"Data are looked for in the model's folder, {self._model.parent}, alone."
         outside = self._fail(f"its data are in {location!r}, outside of the folder", where, hint)
-        given = Path(location.replace("\\", "/")) if os.name == "nt" else Path(location)
+        given = Path(location)
         if given.is_absolute() or ".." in given.parts:
             raise outside
         try:
             if self._folder is None:
                 self._folder = self._model.parent.resolve()
             path = (self._folder / given).resolve()
-        except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a null in a name
-            raise self._fail(f"its data's file {location!r} can't be found ({error})", where) from (
-                error
-            )
-        if not path.is_relative_to(self._folder):
-            raise outside
-        data = self._maps.get(path)
-        if data is None:
-            try:
-                data = self._maps[path] = map_file(path, self._name, where)
-            except InvalidModelError as error:
-                why = error.__cause__.strerror if isinstance(error.__cause__, OSError) else None
-                raise self._fail(
-                    f"its data's file {location!r} can't be read: {why or error.message}",
-                    where,
-                    hint,
-                ) from error
-        return data
+            if not path.is_relative_to(self._folder):
+                raise outside
+            if path not in self._maps:
+                self._maps[path] = _map(path)
+        except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle
+            raise self._fail(
+                f"its data's file {location[:200]!r} can't be read: {_reason(error)}", where, hint
+            ) from error
+        return self._maps[path]
 
     def _fail(self, message: str, where: str, hint: str = "") -> InvalidModelError:
         return InvalidModelError(message, path=self._name, where=where, hint=hint)
