@@ -19,6 +19,7 @@ from nnconv.ops.rewrite import constant_behind
 from nnconv.ops.spatial import to_layout
 from nnconv.passes.base import Pass
 from nnconv.passes.layout_walk import (
+    Moves,
     Walk,
     absorbed,
     flattens,
@@ -51,7 +52,9 @@ class LayoutPass(Pass):
         """Move one graph."""
         if not any(is_seed(node, self.target) for node in graph.nodes):
             return False
-        walk = Walk(graph, self.target, self._wanted(graph), self._leading(graph))
+        moves = Moves(self.target)
+        flowing = self._flowing(graph, moves)
+        walk = Walk(graph, moves, self._wanted(graph, flowing), self._leading(graph, moves))
         edge = self.edge if self.edge is not None and self.edge.graph is graph else None
         if edge is not None:
             self._move_inputs(graph, len(edge.inputs), walk)
@@ -66,9 +69,8 @@ class LayoutPass(Pass):
         left = [node for node in graph.nodes if seed_perm(node, self.target) is not None]
         return f"still has {left[0]!r}" if left else ""
 
-    def _wanted(self, graph: Graph) -> dict[Value, Perm]:
+    def _wanted(self, graph: Graph, flowing: dict[Value, Perm]) -> dict[Value, Perm]:
         """The transpose in which all readers of a value want it; values that go out have none."""
-        flowing = self._flowing(graph)
         wishes: dict[Value, dict[Perm, int]] = {}
         wanted: dict[Value, Perm] = {}
         outputs = graph.output_set()
@@ -102,7 +104,7 @@ class LayoutPass(Pass):
                 wanted[entry] = perm
         return wanted
 
-    def _leading(self, graph: Graph) -> set[Value]:
+    def _leading(self, graph: Graph, moves: Moves) -> set[Value]:
         """Values from which ops that follow lead to one that wants them moved or ends all moving.
 
         Behind a reduction or a transpose of the source nothing may be left to turn back.
@@ -114,9 +116,7 @@ class LayoutPass(Pass):
             if first is None or first.shape is None or len(first.shape) < 3:
                 continue
             perm = usual.get(first) or to_layout(self.target, len(first.shape))
-            permuted = node.op.permute(perm, node.input_types)
-            if permuted is not None and loses_last_axis(node, permuted, self.target):
-                permuted = None
+            permuted = moves(node, perm)
             steps.append((node, permuted))
             results = zip(node.outputs, permuted.results if permuted else (), strict=False)
             usual.update((value, perm) for value, perm in results if perm is not None)
@@ -147,15 +147,15 @@ class LayoutPass(Pass):
             )
         ]
 
-    def _flowing(self, graph: Graph) -> dict[Value, Perm]:
+    def _flowing(self, graph: Graph, moves: Moves) -> dict[Value, Perm]:
         """Values behind ops that fix the layout which all ops on the way can hand on moved."""
         flowing: dict[Value, Perm] = {}
         for node in graph.nodes:
             perm = seed_perm(node, self.target) or next(
                 (flowing[v] for v in node.inputs if v is not None and v in flowing), None
             )
-            permuted = None if perm is None else node.op.permute(perm, node.input_types)
-            if permuted is not None and not loses_last_axis(node, permuted, self.target):
+            permuted = None if perm is None else moves(node, perm)
+            if permuted is not None:
                 results = zip(node.outputs, permuted.results, strict=True)
                 flowing.update((value, perm) for value, perm in results if perm is not None)
         return flowing

@@ -15,6 +15,7 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import LayoutKind, Perm
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.matmul import FullyConnected, MatMul
+from nnconv.ops.product import Gemm
 from nnconv.ops.rewrite import constant_behind, reshaped, transposed
 from nnconv.ops.shape import Reshape, Transpose, Unsqueeze
 
@@ -143,7 +144,7 @@ def _weight_axis(node: Node) -> int | None:
     """Which dimension of a layer's weights [O, I] or [I, O] goes with its input's columns."""
     if isinstance(node.op, FullyConnected):
         return 1
-    if isinstance(node.op, MatMul) and not node.op.transpose_a:
+    if isinstance(node.op, MatMul | Gemm) and not node.op.transpose_a:
         weights = node.inputs[1]
         if weights is not None and weights.type.rank == 2:
             return 1 if node.op.transpose_b else 0

@@ -38,15 +38,31 @@ def seed_perm(node: Node, target: Layout) -> Perm | None:
     return to_layout(target, len(first.shape))
 
 
-def follows(use: Use, perm: Perm, target: Layout, outputs: set[Value]) -> bool:
-    """Whether a reader can take its operand transposed by ``perm``."""
-    node = use.node
-    permuted = node.op.permute(perm, node.input_types)
-    return (
-        (permuted is not None and not loses_last_axis(node, permuted, target))
-        or absorbed(node, use.index, perm, target) is not None
-        or flattens(node, perm, target, outputs)
-    )
+class Moves:
+    """How nodes can work on moved operands, each asked once: their types stay as they are."""
+
+    def __init__(self, target: Layout) -> None:
+        """Say where to."""
+        self.target = target
+        self._known: dict[tuple[Node, Perm], Permuted | None] = {}
+
+    def __call__(self, node: Node, perm: Perm) -> Permuted | None:
+        """The op for data transposed by ``perm``; None if it can't follow, or had better not."""
+        key = (node, perm)
+        if key not in self._known:
+            permuted = node.op.permute(perm, node.input_types)
+            if permuted is not None and loses_last_axis(node, permuted, self.target):
+                permuted = None
+            self._known[key] = permuted
+        return self._known[key]
+
+    def follows(self, use: Use, perm: Perm, outputs: set[Value]) -> bool:
+        """Whether a reader can take its operand transposed by ``perm``."""
+        return (
+            self(use.node, perm) is not None
+            or absorbed(use.node, use.index, perm, self.target) is not None
+            or flattens(use.node, perm, self.target, outputs)
+        )
 
 
 def absorbed(node: Node, index: int, perm: Perm, target: Layout) -> Op | None:
@@ -83,10 +99,11 @@ class Walk:
     """
 
     def __init__(
-        self, graph: Graph, target: Layout, wanted: dict[Value, Perm], leading: set[Value]
+        self, graph: Graph, moves: Moves, wanted: dict[Value, Perm], leading: set[Value]
     ) -> None:
         self.graph = graph
-        self.target = target
+        self.moves = moves
+        self.target = moves.target
         self.wanted = wanted
         self.leading = leading
         self.moved: dict[Value, tuple[Perm, Value]] = {}
@@ -155,7 +172,7 @@ class Walk:
         types = node.input_types
         seed = seed_perm(node, self.target)
         if seed is not None:
-            return node.op.permute(seed, types)
+            return self.moves(node, seed)
         wish = next((self.wanted[v] for v in node.outputs if v in self.wanted), None)
         wished = None if wish is None else node.op.permute_back(wish, types)
         if wished is not None and loses_last_axis(node, wished, self.target):
@@ -168,9 +185,7 @@ class Walk:
         if not perms:
             return wished
         best, _ = Counter(perms).most_common(1)[0]
-        permuted = node.op.permute(best, types)
-        if permuted is not None and loses_last_axis(node, permuted, self.target):
-            return None
+        permuted = self.moves(node, best)
         if permuted is None or (wish is not None and permuted.results[0] == wish):
             return permuted or wished
         due, leading = self._readers(node, permuted)
@@ -205,7 +220,7 @@ class Walk:
         """Whether a reader still to come can work in ``perm``; asked for each of its operands."""
         found = self._following.get((use.node, perm))
         if found is None:
-            found = follows(use, perm, self.target, self._outputs)
+            found = self.moves.follows(use, perm, self._outputs)
             self._following[use.node, perm] = found
         return found
 

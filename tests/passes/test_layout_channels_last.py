@@ -20,6 +20,7 @@ from nnconv.ops.gather import TopK
 from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.norm import Softmax
 from nnconv.ops.pool import AveragePool2D, MaxPool2D
+from nnconv.ops.product import Gemm
 from nnconv.ops.quantize import Dequantize
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
 from nnconv.ops.shape import BroadcastTo, Concat, Reshape, Split, Squeeze, Transpose, Unsqueeze
@@ -277,12 +278,22 @@ def _layers(net: Net, kind: str, flat: Value, outs: int = 4) -> Value:
     depth = flat.shape[1]
     if kind == "fully connected":
         return net.add(FullyConnected(), flat, net.floats(outs, depth), net.floats(outs))
+    if kind.startswith("sum of products"):
+        shape = (depth, outs) if kind == KINDS[3] else (outs, depth)
+        op = Gemm(alpha=0.5, transpose_b=kind != KINDS[3])
+        return net.add(op, flat, net.floats(*shape), net.floats(outs))
     if kind == "product":
         return net.add(MatMul(), flat, net.floats(depth, outs))
     return net.add(MatMul(transpose_b=True), flat, net.floats(outs, depth))
 
 
-KINDS = ["fully connected", "product", "product with the transpose"]
+KINDS = [
+    "fully connected",
+    "product",
+    "product with the transpose",
+    "sum of products",
+    "sum of products with the transpose",
+]
 
 
 @pytest.mark.parametrize("batch", [1, 2, "n"])
