@@ -149,7 +149,7 @@ def tflite_passes(
         PixelShufflesPass(),
         FoldPadsPass(),
         layout,
-        *([ResignPass()] if resign else []),
+        ResignPass(keep=not resign),
         TidyPass(settled=True),
         PrunePass(),
     ]

@@ -21,6 +21,7 @@ _LOOKING = (Dequantize, Quantize, ArgExtreme, ShapeOf, Rank)
 """Ops whose results are the same whatever sign their operand's codes have."""
 
 _SIGNED = {DType.UINT8: DType.INT8, DType.UINT16: DType.INT16}
+_OTHER = {**_SIGNED, DType.INT8: DType.UINT8}
 
 
 class ResignPass(Pass):
@@ -33,13 +34,21 @@ class ResignPass(Pass):
     of a common zero point that has no signed form; where such a product stands between signed
     values, it gets unsigned ones for itself. Where most products are of that kind, those that could
     do with either sign stay unsigned as well.
+
+    Attributes:
+        keep: leave the signs of 8-bit values. Products whose data and weights differ in sign get
+            weights of the data's, or signed data for themselves.
     """
 
     name: ClassVar[str] = "resign"
 
+    def __init__(self, *, keep: bool = False) -> None:
+        """Say whether signs are to stay."""
+        self.keep = keep
+
     def run(self, graph: Graph) -> bool:
         """Rewrite one graph."""
-        regions = _Regions(graph)
+        regions = _Regions(graph, keep=self.keep)
         walk = _Walk(graph, regions)
         for node in graph.nodes:
             if node not in walk.added:
@@ -52,17 +61,19 @@ class _Regions:
     """Which values change their sign: those connected by ops that want it alike.
 
     Attributes:
-        outside: products whose weights have no signed form.
+        outside: products that get codes of another sign for themselves, and whether signed ones.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, keep: bool) -> None:
         self._parent: dict[Value, Value] = {}
-        self.outside: set[Node] = set()
+        self.outside: dict[Node, bool] = {}
         wanting: list[Value] = []
         needing: list[Value] = []
         for node in graph.nodes:
             if isinstance(node.op, _WEIGHTED) and not _has_signed_weights(node):
-                self.outside.add(node)
+                self.outside[node] = False
+            elif keep and _needs_signs(node) and not _is_wide(node):
+                self.outside[node] = True
             if isinstance(node.op, _LOOKING):
                 continue
             values = [v for v in (*node.inputs, *node.outputs) if v is not None and _turns(v)]
@@ -72,7 +83,7 @@ class _Regions:
                 self._join(values[0], value)
             if _needs_signs(node):
                 needing.append(values[0])
-            elif isinstance(node.op, _WEIGHTED):
+            elif isinstance(node.op, _WEIGHTED) and not keep:
                 wanting.append(values[0])
         if len(self.outside) <= len(needing) + len(wanting):
             needing += wanting
@@ -116,7 +127,7 @@ class _Walk:
         """Let one node work on signed codes, or give it the unsigned ones that it needs."""
         op = node.op
         if node in self.regions.outside:
-            self._surround(node)
+            self._surround(node, signed=self.regions.outside[node])
             return
         if isinstance(op, _LOOKING):
             if isinstance(op, Quantize) and self.regions.turns(node.outputs[0]):
@@ -207,30 +218,52 @@ class _Walk:
             node.replace_input_with(1, found)
             self.modified = True
 
-    def _surround(self, node: Node) -> None:
-        """Let a product with weights of no signed form work on unsigned codes throughout."""
-        x, weights, result = node.inputs[0], node.inputs[1], node.outputs[0]
+    def _surround(self, node: Node, *, signed: bool) -> None:
+        """Let a product work on codes of one sign, which is converted before and behind it."""
+        wanted = DType.INT8 if signed else DType.UINT8
+        if isinstance(node.op, _WEIGHTED) and self._as_unsigned(node, wanted):
+            wanted = DType.UINT8
+        for index, value in enumerate(node.inputs):
+            if value is None or not value.type.has_codes or value.dtype.bits != 8:
+                continue
+            if value in self.old and wanted is DType.UINT8:
+                node.replace_input_with(index, self._unsigned(value))
+            elif value.dtype is not wanted and value.data is None:
+                node.replace_input_with(index, self._converted(value, _turned(value.type)))
+            elif value.dtype is not wanted:
+                found = resigned(value, wanted)
+                assert found is not None
+                node.replace_input_with(index, found)
+                self.modified = True
+        if isinstance(node.op, _WEIGHTED) and wanted is DType.INT8:
+            self._align(node)
+        result = node.outputs[0]
+        if result.type.has_codes and result.dtype.bits == 8 and result.dtype is not wanted:
+            self._give_back(node, result)
+
+    def _as_unsigned(self, node: Node, wanted: DType) -> bool:
+        """Whether weights that stand beside unsigned data have a form of that sign."""
+        x, weights = node.inputs[0], node.inputs[1]
         assert x is not None
         assert weights is not None
-        if x in self.old:
-            node.replace_input_with(0, self._unsigned(x))
-        elif x.dtype is DType.INT8:
-            assert x.quant is not None
-            kind = TensorType(DType.UINT8, x.shape, x.quant.shifted(128))
-            node.replace_input_with(0, self._converted(x, kind))
-        if weights.dtype is DType.INT8:
-            found = resigned(weights, DType.UINT8)
-            assert found is not None
-            node.replace_input_with(1, found)
-            self.modified = True
-        if result.dtype is not DType.INT8 or result.quant is None:
-            return
+        return (
+            wanted is DType.INT8
+            and x.dtype is DType.UINT8
+            and weights.dtype is DType.INT8
+            and weights.data is not None
+            and weights.quant is not None
+            and weights.quant.is_per_tensor
+        )
+
+    def _give_back(self, node: Node, result: Value) -> None:
+        """Let a node make codes of the other sign, and a Quantize those that it made."""
         codes = Value(result.name, result.type, origin=result.origin)
         result.replace_all_uses_with(codes)
         self.graph.replace_output(result, codes)
-        result.name = f"{result.name}/unsigned"
-        result.type = TensorType(DType.UINT8, result.shape, result.quant.shifted(128))
-        back = Node(Quantize(dtype=DType.INT8), [result], [codes], origin=node.origin)
+        result.type = _turned(result.type)
+        sign = "signed" if result.dtype.is_signed else "unsigned"
+        result.name = f"{result.name}/{sign}"
+        back = Node(Quantize(dtype=codes.dtype), [result], [codes], origin=node.origin)
         self.graph.insert_after(node, back)
         self.added.add(back)
         self._other[result] = codes
@@ -256,16 +289,24 @@ def can_turn(node: Node) -> bool:
 
 def _needs_signs(node: Node) -> bool:
     """Whether a node that reads unsigned codes has kernels for signed ones alone."""
-    values = [v for v in (*node.inputs, *node.outputs) if v is not None]
-    if any(_turns(v) and v.dtype is DType.UINT16 for v in values) or isinstance(node.op, MatMul):
+    if _is_wide(node):
         return True
-    if not isinstance(node.op, _WEIGHTED):
+    values = [v for v in (*node.inputs, *node.outputs) if v is not None]
+    if not any(_turns(v) for v in values):
         return False
+    if not isinstance(node.op, _WEIGHTED):
+        return isinstance(node.op, MatMul)
     weights = node.inputs[1]
     assert weights is not None
     return weights.type.has_codes and (
         weights.dtype is not DType.UINT8 or (weights.quant is not None and weights.quant.axis == 0)
     )
+
+
+def _is_wide(node: Node) -> bool:
+    """Whether a node has unsigned 16-bit codes."""
+    values = [v for v in (*node.inputs, *node.outputs) if v is not None]
+    return any(_turns(v) and v.dtype is DType.UINT16 for v in values)
 
 
 def _turns(value: Value) -> bool:
@@ -281,7 +322,8 @@ def _turns(value: Value) -> bool:
 def _turned(kind: TensorType) -> TensorType:
     assert kind.quant is not None
     half = 1 << (kind.dtype.bits - 1)
-    return TensorType(_SIGNED[kind.dtype], kind.shape, kind.quant.shifted(-half))
+    shift = half if kind.dtype.is_signed else -half
+    return TensorType(_OTHER[kind.dtype], kind.shape, kind.quant.shifted(shift))
 
 
 def _reads_codes(node: Node) -> bool:

@@ -43,6 +43,7 @@ def signed(
     *,
     dtype: DType = DType.UINT8,
     quant: Quant = X,
+    keep: bool = False,
 ) -> tuple[Graph, list[str]]:
     """Re-sign a graph of one input: its results and edges stay; gives it and its ops."""
     graph = Graph("g")
@@ -55,7 +56,8 @@ def signed(
     data = np.random.default_rng(1).integers(low, high + 1, SHAPE).astype(dtype.numpy)
     data.reshape(-1)[:2] = low, high
     before = run_graph(graph, [data])
-    run_passes(Model([Signature("", graph)]), [PrunePass(), ResignPass(), PrunePass()], verify=True)
+    step = ResignPass(keep=keep)
+    run_passes(Model([Signature("", graph)]), [PrunePass(), step, PrunePass()], verify=True)
     after = run_graph(graph, [data])
     for old, new in zip(before, after, strict=True):
         np.testing.assert_array_equal(old, new)
@@ -310,3 +312,40 @@ def test_products_of_either_sign_stay_among_unsigned_ones() -> None:
         return dense(dense(dense(x, 99), 128), 99)
 
     assert signed(build)[1] == ["FullyConnected"] * 3
+
+
+def test_kept_signs_turn_weights_to_the_sign_of_data() -> None:
+    graph, ops = signed(product, keep=True)
+    assert ops == ["Conv2D"]
+    weights = next(graph.nodes).inputs[1]
+    assert weights.dtype is DType.UINT8
+    assert weights.quant.zero_point == (128,)
+
+
+@pytest.mark.parametrize("kind", ["channels", "values"])
+def test_kept_signs_are_changed_for_what_needs_it(kind: str) -> None:
+    def build(b: Builder, x: Value) -> Value:
+        if kind == "values":
+            return b.add(MatMul(transpose_b=True), [x, x], quant=Quant.per_tensor(9.0, 128))
+        codes = RNG.integers(-127, 128, (5, 8)).astype(np.int8)
+        w = b.const(codes, quant=Quant.per_channel([0.01] * 5, axis=0))
+        y = b.add(FullyConnected(), [x, w], quant=Y)
+        return b.add(e.Neg(), [y], quant=Y)
+
+    graph, ops = signed(build, keep=True)
+    product_op = "MatMul" if kind == "values" else "FullyConnected"
+    assert ops == ["Quantize", product_op, "Quantize", *([] if kind == "values" else ["Neg"])]
+    node = list(graph.nodes)[1]
+    assert {v.dtype for v in (*node.inputs, *node.outputs)} == {DType.INT8}
+
+
+def test_kept_signs_of_a_signed_product_whose_weights_arent() -> None:
+    def build(b: Builder, x: Value) -> Value:
+        w = b.const(
+            RNG.integers(0, 256, (6, 8)).astype(np.uint8), quant=Quant.per_tensor(0.01, 128)
+        )
+        return b.add(FullyConnected(), [x, w], quant=Quant.per_tensor(0.5, 1))
+
+    graph, ops = signed(build, dtype=DType.INT8, quant=Quant.per_tensor(0.05, 3), keep=True)
+    assert ops == ["FullyConnected"]
+    assert next(graph.nodes).inputs[1].dtype is DType.INT8
