@@ -33,7 +33,17 @@ from support.qdq import op_names
 SHAPE = (2, 4, 6, 8)
 X = Quant.per_tensor(0.05, 131)
 Y = Quant.per_tensor(0.4, 119)
-RNG = np.random.default_rng(4)
+
+
+def spread(dtype: DType, *shape: int, low: int | None = None) -> np.ndarray:
+    """Random codes, the least and the greatest among them."""
+    least, greatest = dtype.int_range
+    least = least if low is None else low
+    data = np.random.default_rng(4).integers(least, greatest + 1, shape)
+    data.reshape(-1)[:2] = least, greatest
+    return data.astype(dtype.numpy)
+
+
 CONV = Conv2D(layout=Layout.NHWC, stride=(1, 1), dilation=(1, 1), padding=Padding.none(2))
 POOL = {"layout": Layout.NHWC, "window": (2, 2), "stride": (2, 2), "padding": Padding.none(2)}
 
@@ -69,11 +79,10 @@ def signed(
 def product(
     b: Builder, x: Value, *, weights: DType = DType.INT8, point: int | None = None
 ) -> Value:
-    low, high = weights.int_range
+    low = weights.int_range[0]
     if point is None:
         point = 0 if low < 0 else 128
-    codes = RNG.integers(low, high + 1, (5, 2, 3, 8)).astype(weights.numpy)
-    w = b.const(codes, quant=Quant.per_tensor(0.01, point))
+    w = b.const(spread(weights, 5, 2, 3, 8), quant=Quant.per_tensor(0.01, point))
     bias = b.const(np.arange(5, dtype=np.int32) * 90, quant=Quant.per_tensor(0.0005))
     return b.add(CONV, [x, w, bias], quant=Y, name="y")
 
@@ -214,12 +223,10 @@ def test_weights_without_a_signed_form_keep_their_product_unsigned(point: int) -
 
 def test_such_a_product_between_signed_ones_gets_unsigned_codes() -> None:
     def build(b: Builder, x: Value) -> Value:
-        dense = [
-            b.const(RNG.integers(0, 256, (6, 5)).astype(np.uint8), quant=Quant.per_tensor(0.01, 99))
-        ]
+        dense = [b.const(spread(DType.UINT8, 6, 5), quant=Quant.per_tensor(0.01, 99))]
         y = product(b, x)
         y = b.add(FullyConnected(), [y, *dense], quant=Quant.per_tensor(2.0, 128))
-        w = b.const(RNG.integers(-99, 99, (3, 6)).astype(np.int8), quant=Quant.per_tensor(0.01))
+        w = b.const(spread(DType.INT8, 3, 6), quant=Quant.per_tensor(0.01))
         return b.add(FullyConnected(), [y, w], quant=Quant.per_tensor(2.0, 128))
 
     _, ops = signed(build)
@@ -238,9 +245,7 @@ def test_weights_with_a_zero_point_beside_signed_codes_get_unsigned_ones() -> No
     quant = Quant.per_tensor(0.05, 3)
 
     def build(b: Builder, x: Value) -> Value:
-        w = b.const(
-            RNG.integers(-128, 128, (6, 8)).astype(np.int8), quant=Quant.per_tensor(0.01, 5)
-        )
+        w = b.const(spread(DType.INT8, 6, 8), quant=Quant.per_tensor(0.01, 5))
         return b.add(FullyConnected(), [x, w], quant=Quant.per_tensor(0.5, 1))
 
     graph, ops = signed(build, dtype=DType.INT8, quant=quant)
@@ -251,7 +256,7 @@ def test_weights_with_a_zero_point_beside_signed_codes_get_unsigned_ones() -> No
 
 def test_small_weights_with_a_zero_point_lose_it() -> None:
     def build(b: Builder, x: Value) -> Value:
-        w = b.const(RNG.integers(-90, 90, (6, 8)).astype(np.int8), quant=Quant.per_tensor(0.01, 5))
+        w = b.const(spread(DType.INT8, 6, 8, low=-90), quant=Quant.per_tensor(0.01, 5))
         return b.add(FullyConnected(), [x, w], quant=Quant.per_tensor(0.5, 1))
 
     graph, ops = signed(build, dtype=DType.INT8, quant=Quant.per_tensor(0.05, 3))
@@ -261,7 +266,7 @@ def test_small_weights_with_a_zero_point_lose_it() -> None:
 
 def test_products_of_two_values_and_tables() -> None:
     def build(b: Builder, x: Value) -> Value:
-        table = b.const(RNG.integers(0, 256, (8, 8)).astype(np.uint8), quant=Y)
+        table = b.const(spread(DType.UINT8, 8, 8), quant=Y)
         places = b.const(np.asarray([3, 1, 2], np.int32))
         rows = b.add(Gather(axis=0), [table, places])
         return b.add(MatMul(transpose_b=True), [x, rows], quant=Quant.per_tensor(9.0, 128))
@@ -305,7 +310,7 @@ def test_signed_models_stay_as_they_are(name: str) -> None:
 def test_products_of_either_sign_stay_among_unsigned_ones() -> None:
     def build(b: Builder, x: Value) -> Value:
         def dense(y: Value, point: int) -> Value:
-            codes = RNG.integers(0, 256, (8, 8)).astype(np.uint8)
+            codes = spread(DType.UINT8, 8, 8)
             w = b.const(codes, quant=Quant.per_tensor(0.01, point))
             return b.add(FullyConnected(), [y, w], quant=Quant.per_tensor(0.5, 128))
 
@@ -327,7 +332,7 @@ def test_kept_signs_are_changed_for_what_needs_it(kind: str) -> None:
     def build(b: Builder, x: Value) -> Value:
         if kind == "values":
             return b.add(MatMul(transpose_b=True), [x, x], quant=Quant.per_tensor(9.0, 128))
-        codes = RNG.integers(-127, 128, (5, 8)).astype(np.int8)
+        codes = spread(DType.INT8, 5, 8)
         w = b.const(codes, quant=Quant.per_channel([0.01] * 5, axis=0))
         y = b.add(FullyConnected(), [x, w], quant=Y)
         return b.add(e.Neg(), [y], quant=Y)
@@ -341,9 +346,7 @@ def test_kept_signs_are_changed_for_what_needs_it(kind: str) -> None:
 
 def test_kept_signs_of_a_signed_product_whose_weights_arent() -> None:
     def build(b: Builder, x: Value) -> Value:
-        w = b.const(
-            RNG.integers(0, 256, (6, 8)).astype(np.uint8), quant=Quant.per_tensor(0.01, 128)
-        )
+        w = b.const(spread(DType.UINT8, 6, 8), quant=Quant.per_tensor(0.01, 128))
         return b.add(FullyConnected(), [x, w], quant=Quant.per_tensor(0.5, 1))
 
     graph, ops = signed(build, dtype=DType.INT8, quant=Quant.per_tensor(0.05, 3), keep=True)
