@@ -30,7 +30,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Model
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape
-from nnconv.lowering import Lowered, choose_signature, one_entry, to_onnx
+from nnconv.lowering import choose_signature, one_entry, to_onnx
 
 PROVIDERS = {
     "onnxruntime:cpu": "CPUExecutionProvider",
@@ -151,7 +151,7 @@ class OnnxRuntimeExecutable(Executable):
         from nnconv.formats.onnx.protobuf import MAX_BYTES, encode, part_chunks, write
 
         entry = choose_signature(model, signature)
-        lowered: Lowered = to_onnx(one_entry(model, entry))
+        lowered = to_onnx(one_entry(model, entry))
         parts, size = encode(lowered.model)
         if size <= MAX_BYTES:
             return b"".join(part_chunks(parts))

@@ -143,7 +143,7 @@ def save(
 
 def _write(
     model: Model, path: str | os.PathLike[str], target: str, *, opset: int | None, **options: Any
-) -> Lowered:
+) -> Lowered[Any]:
     """Bring a model (which is used up) into the target's form and write it."""
     check_writable(target)
     if target != "onnx" and opset is not None:
@@ -152,14 +152,14 @@ def _write(
         if target == "onnx":
             from nnconv.formats.onnx.protobuf import write as write_onnx
 
-            lowered = to_onnx(model, opset=opset, **options)
-            write_onnx(lowered.model, path)
-        else:
-            from nnconv.formats.tflite.encode import write as write_tflite
+            onnx = to_onnx(model, opset=opset, **options)
+            write_onnx(onnx.model, path)
+            return onnx
+        from nnconv.formats.tflite.encode import write as write_tflite
 
-            lowered = to_tflite(model, **options)
-            write_tflite(lowered.model, path)
-    return lowered
+        tflite = to_tflite(model, **options)
+        write_tflite(tflite.model, path)
+        return tflite
 
 
 def convert(

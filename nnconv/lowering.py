@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from nnconv.errors import UsageError
 from nnconv.ir.graph import Model, Node, Signature
@@ -26,7 +26,11 @@ INT8_FORMS = ("resign", "keep")
 QUANT_FORMS = ("keep", "float")
 
 
-class Lowered(NamedTuple):
+Form = TypeVar("Form")
+"""What a format's writer takes."""
+
+
+class Lowered(NamedTuple, Generic[Form]):
     """A model in the form of its target format.
 
     Attributes:
@@ -35,7 +39,7 @@ class Lowered(NamedTuple):
         moved_io: inputs and outputs whose layout changed on request.
     """
 
-    model: wire.Model | build.File
+    model: Form
     written: Written
     moved_io: list[str]
 
@@ -76,7 +80,7 @@ def _check_options(*, io_layout: str, int8: str, quant: str) -> None:
 
 def to_tflite(
     model: Model, *, io_layout: str = "keep", int8: str = "resign", quant: str = "keep"
-) -> Lowered:
+) -> Lowered[build.File]:
     """Turn a model's first entry point into TFLite; the model is used up.
 
     Args:
@@ -162,7 +166,7 @@ def to_onnx(
     io_layout: str = "keep",
     int8: str = "resign",
     quant: str = "keep",
-) -> Lowered:
+) -> Lowered[wire.Model]:
     """Turn a model's first entry point into ONNX; the model is used up.
 
     Args:

@@ -132,7 +132,7 @@ def definition(source: Source) -> wire.Function | None:
 
     node, version = source.node, source.version
     try:
-        schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+        schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain)
     except onnx.defs.SchemaError:
         return None
     proto = onnx.FunctionProto()

@@ -140,7 +140,7 @@ class GraphImport:
         self.graph.name = graph.name
         self._initializers = {t.name: t for t in graph.initializers}
         if not shapes:
-            self._stated = {v.name: v.dims for v in graph.value_info if v.dims is not None}
+            self._stated = {v.name: _dims(v) for v in graph.value_info}
         for info in graph.inputs:
             if info.name in self._initializers:
                 continue  # a default that nothing overrides
@@ -335,7 +335,7 @@ class GraphImport:
             NotConvertible: with everything in it that can't be imported.
         """
         self._initializers = {t.name: t for t in graph.initializers}
-        self._stated = {v.name: v.dims for v in graph.value_info if v.dims is not None}
+        self._stated = {v.name: _dims(v) for v in graph.value_info}
         self.import_nodes(graph.nodes)
         if self.unsupported:
             raise NotConvertible(*self.unsupported)

@@ -43,6 +43,10 @@ Importer: TypeAlias = "Callable[[Source], None]"
 
 Built = TypeVar("Built")
 
+Integer: TypeAlias = int
+Number: TypeAlias = float
+"""What ``Source``, whose methods have those names, can't call so."""
+
 STANDARD = ""
 """The domain of the standard operator set."""
 
@@ -203,14 +207,14 @@ class Source:
             raise self.fail(f"attribute {name} is a {type(value).__name__}")
         return value
 
-    def int(self, name: str, default: int | None = None) -> int:
+    def int(self, name: str, default: Integer | None = None) -> Integer:
         """An integer attribute; without a default it is required."""
-        value = self._attribute(name, int)
+        value = self._attribute(name, Integer)
         return int(self._given(name, default if value is None else value))
 
     def float(self, name: str, default: float | None = None) -> float:
         """A float attribute; without a default it is required."""
-        value = self._attribute(name, float, int)
+        value = self._attribute(name, float, Integer)
         return float(self._given(name, default if value is None else value))
 
     def text(self, name: str, default: str | None = None) -> str:
@@ -220,12 +224,12 @@ class Source:
             value = value.decode("utf-8", "replace")
         return str(self._given(name, default if value is None else value))
 
-    def int_list(self, name: str) -> tuple[int, ...] | None:
+    def int_list(self, name: str) -> tuple[Integer, ...] | None:
         """An attribute of integers; None where it is left out."""
         value = self._attribute(name, list, tuple, np.ndarray)
         return None if value is None else tuple(int(i) for i in value)
 
-    def float_list(self, name: str) -> tuple[float, ...] | None:
+    def float_list(self, name: str) -> tuple[Number, ...] | None:
         """An attribute of floats; None where it is left out."""
         value = self._attribute(name, list, tuple, np.ndarray)
         return None if value is None else tuple(float(i) for i in value)
@@ -264,7 +268,7 @@ class Source:
 
     # ---------------------------------------------------------------- results
 
-    def wants(self, index: int) -> bool:
+    def wants(self, index: Integer) -> bool:
         """Whether the node gives result number ``index`` a name."""
         return index < len(self.node.outputs) and bool(self.node.outputs[index])
 
@@ -341,7 +345,7 @@ class Source:
         operands: Sequence[Value | None],
         attributes: Mapping[str, Any] | None = None,
         *,
-        results: int = 1,
+        results: Integer = 1,
     ) -> list[Value]:
         """Import a node of the standard operator set that isn't in the file; gives its results."""
         base = f"{next((n for n in self.node.outputs if n), '')}/{op_type}"
@@ -360,7 +364,7 @@ class Source:
         values.update(hidden)
         return found
 
-    def bind(self, index: int, value: Value) -> None:
+    def bind(self, index: Integer, value: Value) -> None:
         """Let ``value`` be result number ``index``; nothing happens if the node doesn't want it."""
         if not self.wants(index):
             return
@@ -375,7 +379,7 @@ class Source:
         kinds = [None if v is None else v.type for v in inputs]
         types = self._checked(lambda: op.infer_node(kinds, bodies))
         for kind in types:
-            if any(isinstance(dim, int) and dim < 0 for dim in kind.shape or ()):
+            if any(isinstance(dim, Integer) and dim < 0 for dim in kind.shape or ()):
                 raise self.fail(f"its result would have the shape {list(kind.shape or ())}")
         return list(types)
 

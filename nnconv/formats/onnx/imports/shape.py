@@ -10,7 +10,7 @@ from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.formats.onnx.types import DTYPES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
-from nnconv.ir.types import Dim, Shape, element_count
+from nnconv.ir.types import Dim, Shape, element_count, static_shape
 from nnconv.ops import shape as s
 from nnconv.ops.elements import reshape_target
 from nnconv.ops.elementwise import Equal, Select
@@ -211,25 +211,23 @@ def import_expand(src: Source) -> None:
     x = src.operand(0)
     target = src.ints(1)
     if target is None or x.shape is None:
-        shape = src.operand(1)
-        own = src.add(s.ShapeOf(dtype=DType.INT64), [x])
-        src.emit(s.BroadcastTo(shape=None), [x, src.add(s.BroadcastArgs(), [own, shape])])
+        src.emit(s.BroadcastTo(shape=None), [x, _both(src, x)])
         return
     rank = max(len(target), len(x.shape))
-    given = (1,) * (rank - len(target)) + target
-    own_dims = (1,) * (rank - len(x.shape)) + x.shape
-    extents = []
-    for dim, wanted in zip(own_dims, given, strict=True):
-        if not isinstance(dim, int) and wanted == 1:
-            extents = None
-            break
-        extents.append(dim if wanted == 1 else wanted)
-    if extents is None:
-        own = src.add(s.ShapeOf(dtype=DType.INT64), [x])
-        both = src.add(s.BroadcastArgs(), [own, src.operand(1)])
-        src.emit(s.BroadcastTo(shape=None), [x, both])
-        return
-    src.emit(s.BroadcastTo(shape=tuple(int(d) for d in extents)), [x])
+    own = (1,) * (rank - len(x.shape)) + x.shape
+    wanted = (1,) * (rank - len(target)) + target
+    extents = tuple(d if w == 1 else w for d, w in zip(own, wanted, strict=True))
+    fixed = static_shape(extents)
+    if fixed is None:
+        src.emit(s.BroadcastTo(shape=None), [x, _both(src, x)])
+    else:
+        src.emit(s.BroadcastTo(shape=fixed), [x])
+
+
+def _both(src: Source, x: Value) -> Value:
+    """The run-time shape of ``x`` and of operand 1 broadcast together."""
+    own = src.add(s.ShapeOf(dtype=DType.INT64), [x])
+    return src.add(s.BroadcastArgs(), [own, src.operand(1)])
 
 
 def import_shape(src: Source) -> None:
