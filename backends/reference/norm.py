@@ -49,13 +49,19 @@ def l2_normalize(op: n.L2Normalization, x: Array) -> list[Array]:
     return [activate(x / norm, op.activation)]
 
 
+def lp_normalize(op: n.LpNormalization, x: Array) -> list[Array]:
+    """LpNormalization."""
+    total = np.sum(np.abs(x) ** op.p, op.axis, keepdims=True) ** (1 / op.p)
+    return [np.where(total == 0, 0, x / total).astype(x.dtype)]
+
+
 def local_response(op: n.LocalResponseNormalization, x: Array) -> list[Array]:
     """LocalResponseNormalization."""
     data = np.moveaxis(x, op.axis, -1)
-    edges = [(0, 0)] * (data.ndim - 1) + [(op.radius, op.radius)]
+    edges = [(0, 0)] * (data.ndim - 1) + [(op.radius, op.radius + op.behind)]
     squares = np.pad(np.square(data), edges)
     depth = data.shape[-1]
-    total = sum(squares[..., i : i + depth] for i in range(2 * op.radius + 1))
+    total = sum(squares[..., i : i + depth] for i in range(2 * op.radius + op.behind + 1))
     result = data / (op.bias + op.alpha * total) ** op.beta
     return [np.moveaxis(result, -1, op.axis)]
 
@@ -65,5 +71,6 @@ KERNELS: dict[type[Op], Kernel] = {
     n.Hardmax: hardmax,
     n.LogSoftmax: log_softmax,
     n.L2Normalization: l2_normalize,
+    n.LpNormalization: lp_normalize,
     n.LocalResponseNormalization: local_response,
 }

@@ -71,11 +71,23 @@ class L2Normalization(_Normalization):
 
 
 @op_class
+class LpNormalization(_Normalization):
+    """x / (sum of |x|**p along ``axis``)**(1/p), for ``p`` 1 or 2; 0 where that norm is 0.
+
+    ONNX LpNormalization.
+    """
+
+    operands = (Operand("x", FLOATS),)
+
+    p: int = 2
+
+
+@op_class
 class LocalResponseNormalization(_Normalization):
     """x / (bias + alpha * sum of squares) ** beta.
 
-    The sum is over x and its ``radius`` neighbours on each side along ``axis``; alpha isn't divided
-    by their number (ONNX's is).
+    The sum is over x and its ``radius`` neighbours on each side along ``axis``, and ``behind`` more
+    behind it; alpha isn't divided by their number (ONNX's is).
     TFLite LOCAL_RESPONSE_NORMALIZATION, ONNX LRN, NNAPI LOCAL_RESPONSE_NORMALIZATION, NNRt LRN.
     """
 
@@ -83,3 +95,4 @@ class LocalResponseNormalization(_Normalization):
     bias: float
     alpha: float
     beta: float
+    behind: int = 0

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.floats import WITH_DOUBLE, narrowed, widened
 from nnconv.formats.onnx.ops.reduce import reduced
 from nnconv.formats.onnx.single import one_node
 from nnconv.ir.graph import Node, Value
@@ -109,7 +110,7 @@ def export_local_response(node: Node, t: Target) -> None:
     op, x, y = node.op, node.inputs[0], node.outputs[0]
     assert isinstance(op, n.LocalResponseNormalization)
     assert x is not None
-    name, rank = t.real(x), x.type.rank
+    name, rank = narrowed(t, x), x.type.rank
     if rank != 4:
         raise t.unsupported(f"it works on rank 4, this is {x.type}")
     there = (0, op.axis, *(i for i in range(1, 4) if i != op.axis))
@@ -118,12 +119,42 @@ def export_local_response(node: Node, t: Target) -> None:
         raise t.unsupported("it works along a dimension behind the first")
     if turned:
         name = t.node("Transpose", [name], perm=there)
+    if op.behind:
+        t.set_real(y, _uneven(t, op, x))
+        return
     size = 2 * op.radius + 1
     result = t.node("LRN", [name], size=size, alpha=op.alpha * size, beta=op.beta, bias=op.bias)
     if turned:
         back = tuple(there.index(i) for i in range(4))
         result = t.node("Transpose", [result], perm=back)
-    t.set_real(y, result)
+    t.set_real(y, widened(t, result, y))
+
+
+def _uneven(t: Target, op: n.LocalResponseNormalization, x: Value) -> str:
+    """The op with more neighbours behind than before, which onnxruntime doesn't take: its parts."""
+    name = t.real(x)
+    pads = [0] * 8
+    pads[op.axis], pads[4 + op.axis] = op.radius, op.radius + op.behind
+    squares = t.node("Pad", [t.node("Mul", [name, name]), t.const(pads)])
+    size = 2 * op.radius + op.behind + 1
+    total, end = "", x.shape[op.axis] if x.shape is not None else None
+    if not isinstance(end, int):
+        raise t.unsupported(f"the extent of dimension {op.axis} isn't known")
+    for i in range(size):
+        bounds = [t.const([i]), t.const([i + end]), t.const([op.axis])]
+        part = t.node("Slice", [squares, *bounds])
+        total = t.node("Add", [total, part]) if total else part
+    scaled = t.node("Mul", [total, t.floats(op.alpha, x)])
+    base = t.node("Add", [scaled, t.floats(op.bias, x)])
+    return t.node("Div", [name, t.node("Pow", [base, t.floats(op.beta, x)])])
+
+
+def export_lp_normalization(node: Node, t: Target) -> None:
+    """LpNormalization."""
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, n.LpNormalization)
+    result = t.node("LpNormalization", [narrowed(t, x, WITH_DOUBLE)], axis=op.axis, p=op.p)
+    t.set_real(y, widened(t, result, y, WITH_DOUBLE))
 
 
 EXPORTERS: dict[type[Op], Exporter] = {
@@ -131,5 +162,6 @@ EXPORTERS: dict[type[Op], Exporter] = {
     n.Hardmax: export_hardmax,
     n.LogSoftmax: export_log_softmax,
     n.L2Normalization: export_l2_normalization,
+    n.LpNormalization: export_lp_normalization,
     n.LocalResponseNormalization: export_local_response,
 }
