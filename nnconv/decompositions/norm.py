@@ -1,0 +1,90 @@
+"""Normalizations along an axis, by sums, roots and quotients."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnconv.decompositions.base import Decomposition
+from nnconv.ir.builder import Builder
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Layout, Op
+from nnconv.ir.types import static_shape
+from nnconv.ops import elementwise as e
+from nnconv.ops import norm as n
+from nnconv.ops.pool import AveragePool2D
+from nnconv.ops.reduce import ReduceSum
+from nnconv.ops.shape import Reshape, Transpose
+from nnconv.ops.spatial import Padding
+
+LEAST_NORM = 1e-19
+"""Below it squares vanish in float32: a norm so small is taken to be that of zeros."""
+
+
+def _number(b: Builder, number: float, like: Value) -> Value:
+    return b.const(np.asarray(number, like.dtype.numpy))
+
+
+def by_sum(node: Node, b: Builder) -> list[Value] | None:
+    """LpNormalization: zeros stay zeros."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, n.LpNormalization)
+    assert x is not None
+    over = ReduceSum(axes=(op.axis,), keep_dims=True)
+    if op.p == 2:
+        norm = b.add(e.Sqrt(), [b.add(over, [b.add(e.Mul(), [x, x])])])
+    else:
+        norm = b.add(over, [b.add(e.Abs(), [x])])
+    some = b.add(e.Maximum(), [norm, _number(b, LEAST_NORM, x)])
+    return [b.add(e.Div(), [x, some])]
+
+
+def by_pool(node: Node, b: Builder) -> list[Value] | None:
+    """LocalResponseNormalization: the sum of neighbours is a multiple of a mean over channels."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, n.LocalResponseNormalization)
+    assert x is not None
+    dims = static_shape(None if x.shape is None else x.shape[1:])
+    if x.shape is None or dims is None or not 0 < op.axis < len(x.shape):
+        return None
+    rank = len(x.shape)
+    there = (*(i for i in range(rank) if i != op.axis), op.axis)
+    turned = op.axis != rank - 1
+    data = b.add(Transpose(perm=there), [x]) if turned else x
+    extents = [x.shape[i] for i in there]
+    channels = x.shape[op.axis]
+    area = int(np.prod([d for d in extents[1:-1] if isinstance(d, int)]))
+    assert isinstance(channels, int)
+    squares = b.add(e.Mul(), [data, data])
+    flat = b.add(Reshape(shape=(-1, area, channels, 1)), [squares])
+    size = 2 * op.radius + op.behind + 1
+    mean = AveragePool2D(
+        layout=Layout.NHWC,
+        window=(1, size),
+        stride=(1, 1),
+        padding=Padding((0, op.radius), (0, op.radius + op.behind)),
+        count_padding=True,
+    )
+    whole = tuple(d if isinstance(d, int) else -1 for d in extents)
+    total = b.add(Reshape(shape=whole), [b.add(mean, [flat])])
+    scaled = b.add(e.Mul(), [total, _number(b, op.alpha * size, x)])
+    base = b.add(e.Add(), [scaled, _number(b, op.bias, x)])
+    result = b.add(e.Mul(), [data, _inverse_power(base, op.beta, b)])
+    if turned:
+        result = b.add(Transpose(perm=tuple(there.index(i) for i in range(rank))), [result])
+    return [result]
+
+
+def _inverse_power(base: Value, beta: float, b: Builder) -> Value:
+    """``base`` to the power of -beta; by roots for the usual ones."""
+    if beta == 1:
+        return b.add(e.Div(), [_number(b, 1, base), base])
+    if beta not in (0.5, 0.75):
+        return b.add(e.Pow(), [base, _number(b, -beta, base)])
+    root = b.add(e.Rsqrt(), [base])
+    return root if beta == 0.5 else b.add(e.Mul(), [root, b.add(e.Sqrt(), [root])])
+
+
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    n.LpNormalization: (by_sum,),
+    n.LocalResponseNormalization: (by_pool,),
+}
