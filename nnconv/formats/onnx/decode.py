@@ -58,26 +58,20 @@ _MOST_CACHED = 64
 
 _FLOAT = struct.Struct("<f").unpack_from
 _KINDS = {int(kind): kind for kind in AttributeType}
-_NESTED = {
+_SINGLE = {
     0x2A: AttributeType.TENSOR,
     0x32: AttributeType.GRAPH,
+    0x72: AttributeType.TYPE_PROTO,
+    0xB2: AttributeType.SPARSE_TENSOR,
+}
+_REPEATED = {
     0x52: AttributeType.TENSORS,
     0x5A: AttributeType.GRAPHS,
-    0x72: AttributeType.TYPE_PROTO,
     0x7A: AttributeType.TYPE_PROTOS,
-    0xB2: AttributeType.SPARSE_TENSOR,
     0xBA: AttributeType.SPARSE_TENSORS,
 }
 """The fields of attributes that hold messages, by key."""
 
-_SINGLE = frozenset(
-    {
-        AttributeType.TENSOR,
-        AttributeType.GRAPH,
-        AttributeType.TYPE_PROTO,
-        AttributeType.SPARSE_TENSOR,
-    }
-)
 _DEFAULTS: dict[AttributeType, Any] = {
     AttributeType.FLOAT: 0.0,
     AttributeType.INT: 0,
@@ -159,7 +153,8 @@ class Decoder:
             elif key == 0x28:
                 model_version = signed(value)
             elif key == 0x3A:
-                graphs.append((data, start, stop))
+                if start < stop or not graphs:  # an empty one would add nothing
+                    graphs.append((data, start, stop))
             elif key == 0x42:
                 _at("operator sets", _add_opset, opsets, data, start, stop)
             elif key == 0x72:
@@ -220,11 +215,11 @@ class Decoder:
                 doc_string = text_of(data, first, last)
         return Graph(
             name,
-            nodes,
-            values[0x5A],
-            values[0x62],
-            tensors + sparse,
-            value_info=values[0x6A],
+            nodes or (),  # lists are large for what holds nothing
+            values[0x5A] or (),
+            values[0x62] or (),
+            tensors + sparse or (),
+            value_info=values[0x6A] or (),
             doc_string=doc_string,
         )
 
@@ -304,8 +299,20 @@ class Decoder:
             elif key in _MANY:
                 kind_of_field, decode_items = _MANY[key]
                 got.setdefault(kind_of_field, []).extend(decode_items(data, value, first, last))
-            elif key in _NESTED:
-                got.setdefault(_NESTED[key], []).append((data, first, last))
+            elif key in _SINGLE:
+                spans = got.setdefault(_SINGLE[key], [])
+                if first < last or not spans:
+                    spans.append((data, first, last))
+            elif key in _REPEATED:
+                items = got.setdefault(_REPEATED[key], [])
+                decode_item = self._decoder(_REPEATED[key], depth)
+                items.append(_at(f"#{len(items)}", decode_item, data, first, last))
+        return self._chosen(number, got, reference=reference, depth=depth)
+
+    def _chosen(
+        self, number: int, got: dict[AttributeType, Any], *, reference: str, depth: int
+    ) -> Attribute:
+        """The attribute of the kind that its number names, of what its fields say."""
         if not number and len(got) == 1:  # files of the first IR version don't say
             number = next(iter(got))
         kind = _KINDS.get(number)
@@ -315,17 +322,11 @@ class Decoder:
             return Attribute(kind, None, reference)
         if kind in _DEFAULTS:
             return Attribute(kind, got.get(kind, _DEFAULTS[kind]))
-        if kind not in _MESSAGES:
+        if kind not in _SINGLE_KINDS:
             return Attribute(kind, tuple(got.get(kind, ())))
-        return Attribute(kind, self._messages(kind, got.get(kind, ()), depth))
-
-    def _messages(self, kind: AttributeType, spans: list[Span], depth: int) -> Any:
-        decode = self._decoder(kind, depth)
-        if kind not in _SINGLE:
-            return tuple(_at(f"#{i}", decode, *span) for i, span in enumerate(spans))
-        if not spans:
+        if kind not in got:
             raise BrokenMessageError("it has no value")
-        return decode(*merged(spans))
+        return Attribute(kind, self._decoder(kind, depth)(*merged(got[kind])))
 
     def _decoder(self, kind: AttributeType, depth: int) -> Callable[[Bytes, int, int], Any]:
         """What decodes an item of an attribute."""
@@ -377,7 +378,8 @@ class Decoder:
 
 
 _VALUES = {0x5A: "input", 0x62: "output", 0x6A: "value_info"}
-_MESSAGES = frozenset(_NESTED.values())
+_SINGLE_KINDS = frozenset(_SINGLE.values())
+_MESSAGES = _SINGLE_KINDS.union(_REPEATED.values())
 _NO_ATTRIBUTES: dict[str, Attribute] = {}
 
 
