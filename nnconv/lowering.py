@@ -130,6 +130,7 @@ def tflite_passes(
     from nnconv.passes.fold_qdq import FoldQdqPass
     from nnconv.passes.fold_scales import FoldScalesPass
     from nnconv.passes.fuse_activations import FuseActivationsPass
+    from nnconv.passes.group_norms import GroupNormsPass
     from nnconv.passes.join_products import JoinProductsPass
     from nnconv.passes.pixel_shuffles import PixelShufflesPass
     from nnconv.passes.prune import PrunePass
@@ -143,6 +144,7 @@ def tflite_passes(
         FoldConstantsPass(_evaluate),
         *([ToFloatsPass(), PrunePass()] if in_floats else []),
         TidyPass(),
+        GroupNormsPass(),
         JoinProductsPass(),
         FoldScalesPass(),
         FuseActivationsPass(),
