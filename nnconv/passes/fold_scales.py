@@ -18,6 +18,7 @@ from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.quantize import Dequantize
 from nnconv.ops.rewrite import constant_behind
 from nnconv.ops.spatial import channel_dim
+from nnconv.ops.standardize import BatchNormalization
 from nnconv.passes.base import Pass
 
 _Product = Conv2D | Conv3D | ConvTranspose2D | ConvTranspose3D | FullyConnected
@@ -39,14 +40,12 @@ class FoldScalesPass(Pass):
         outputs = graph.output_set()
         gone: dict[Value, Value] = {}
         for node in graph.nodes:
-            found = _product_before(node, outputs)
-            if found is None:
-                continue
-            product, constant, first = found
-            if not _fold(node, product, constant, is_first=first):
+            product = _folded(node, outputs)
+            if product is None:
                 continue
             made, result = product.outputs[0], node.outputs[0]
-            product.op = product.op.replace(activation=node.op.activation)  # type: ignore[attr-defined]
+            activation = getattr(node.op, "activation", Activation.NONE)
+            product.op = product.op.replace(activation=activation)
             made.name = result.name
             result.replace_all_uses_with(made)
             if result in outputs:
@@ -59,22 +58,34 @@ class FoldScalesPass(Pass):
         return modified
 
 
-def _product_before(node: Node, outputs: set[Value]) -> tuple[Node, Value, bool] | None:
-    """The product that an affine op reads alone, the constant, and whether that comes first."""
+def _folded(node: Node, outputs: set[Value]) -> Node | None:
+    """The product that took over what a node does to each channel; None if none did."""
     op = node.op
+    if isinstance(op, BatchNormalization):
+        product = _product_of(node.inputs[0], outputs)
+        done = product is not None and _fold_normalization(node, op, product)
+        return product if done else None
     if not isinstance(op, _Affine):
         return None
     a, b = node.inputs
     if a is None or b is None or (a.data is None) is (b.data is None):
         return None
     constant, value, is_first = (b, a, False) if a.data is None else (a, b, True)
-    product = value.producer
-    if product is None or product.graph is not node.graph or not isinstance(product.op, _Product):
+    product = _product_of(value, outputs)
+    if product is None or constant.dtype is not DType.FLOAT32:
         return None
-    if value.use_count != 1 or value in outputs or product.op.activation is not Activation.NONE:
+    return product if _fold(node, product, constant, is_first=is_first) else None
+
+
+def _product_of(value: Value | None, outputs: set[Value]) -> Node | None:
+    """The product of floats that makes a value for one reader alone."""
+    product = None if value is None else value.producer
+    if value is None or product is None or product.graph is None:
         return None
-    plain = value.dtype is DType.FLOAT32 and constant.dtype is DType.FLOAT32
-    return (product, constant, is_first) if plain else None
+    if not isinstance(product.op, _Product) or product.op.activation is not Activation.NONE:
+        return None
+    alone = value.use_count == 1 and value not in outputs
+    return product if alone and value.dtype is DType.FLOAT32 else None
 
 
 def _fold(node: Node, product: Node, constant: Value, *, is_first: bool) -> bool:
@@ -102,6 +113,25 @@ def _fold(node: Node, product: Node, constant: Value, *, is_first: bool) -> bool
     return _write(product, weights, numbers - bias if isinstance(op, Sub) else bias * factors)
 
 
+def _fold_normalization(node: Node, op: BatchNormalization, product: Node) -> bool:
+    """Fold a normalization with given statistics; tells whether that could be."""
+    filters, rank = _filters(product), product.outputs[0].type.rank
+    if filters is None or rank is None or op.axis != _channel(product, rank):
+        return False
+    parts = [None if v is None or not v.dtype.is_float else v.data for v in node.inputs[1:]]
+    given = [part.astype(np.float64) for part in parts if part is not None]
+    bias = _bias(product, filters)
+    if len(given) != 4 or bias is None:
+        return False
+    scale, offset, mean, variance = given
+    with np.errstate(all="ignore"):
+        factors = scale / np.sqrt(variance + op.epsilon)
+    if not np.all(np.isfinite(factors)):
+        return False
+    weights = _scaled(product, factors)
+    return weights is not None and _write(product, weights, (bias - mean) * factors + offset)
+
+
 def _filters(product: Node) -> int | None:
     weights = product.inputs[1]
     shape = None if weights is None else static_shape(weights.shape)
@@ -111,6 +141,12 @@ def _filters(product: Node) -> int | None:
     return shape[0] * (op.groups if isinstance(op, ConvTranspose2D | ConvTranspose3D) else 1)
 
 
+def _channel(product: Node, rank: int) -> int:
+    """Which dimension of a product's result belongs to the filters."""
+    layout = getattr(product.op, "layout", None)
+    return rank - 1 if layout is None else channel_dim(rank, layout)
+
+
 def _per_filter(product: Node, constant: Value, filters: int) -> np.ndarray | None:
     """A constant's element for each filter, as float64; None if it has others too."""
     rank = product.outputs[0].type.rank
@@ -118,9 +154,7 @@ def _per_filter(product: Node, constant: Value, filters: int) -> np.ndarray | No
     shape = constant.data.shape
     if rank is None or len(shape) > rank:
         return None
-    op = product.op
-    layout = getattr(op, "layout", None)
-    channel = rank - 1 if layout is None else channel_dim(rank, layout)
+    channel = _channel(product, rank)
     aligned = (1,) * (rank - len(shape)) + shape
     if any(extent != 1 for dim, extent in enumerate(aligned) if dim != channel):
         return None

@@ -67,8 +67,8 @@ class _Regions:
     def __init__(self, graph: Graph, *, keep: bool) -> None:
         self._parent: dict[Value, Value] = {}
         self.outside: dict[Node, bool] = {}
-        wanting: list[Value] = []
-        needing: list[Value] = []
+        wanting: list[Value] = []  # of those that know both
+        needing: list[Value] = []  # of products that know signed codes alone
         for node in graph.nodes:
             if isinstance(node.op, _WEIGHTED) and not _has_signed_weights(node):
                 self.outside[node] = False
@@ -141,14 +141,21 @@ class _Walk:
             return
         values = [v for v in (*node.inputs, *node.outputs) if v is not None]
         turning = any(self.regions.turns(value) for value in values)
-        if isinstance(op, _WEIGHTED) and (turning or values[0].dtype not in _SIGNED):
-            self._align(node)
-        if not turning:
-            return
+        if isinstance(op, _WEIGHTED):
+            if turning or values[0].dtype not in _SIGNED:
+                self._align(node)
+            elif values[1].dtype is DType.INT8 and values[1].data is not None:
+                self._resign(node, 1, values[1])
+        if turning:
+            self._sign(node)
+
+    def _sign(self, node: Node) -> None:
+        """Let a node work on signed codes."""
+        aligned = isinstance(node.op, _WEIGHTED)
         for index, value in enumerate(node.inputs):
-            if value is not None and value.dtype in _SIGNED and value.type.has_codes:
-                if isinstance(op, _WEIGHTED) and index and value.data is not None:
-                    continue
+            if value is None or value.dtype not in _SIGNED or not value.type.has_codes:
+                continue
+            if not (aligned and index and value.data is not None):
                 node.replace_input_with(index, self._signed(value))
         for value in node.outputs:
             if _turns(value):
@@ -221,39 +228,28 @@ class _Walk:
     def _surround(self, node: Node, *, signed: bool) -> None:
         """Let a product work on codes of one sign, which is converted before and behind it."""
         wanted = DType.INT8 if signed else DType.UINT8
-        if isinstance(node.op, _WEIGHTED) and self._as_unsigned(node, wanted):
-            wanted = DType.UINT8
         for index, value in enumerate(node.inputs):
             if value is None or not value.type.has_codes or value.dtype.bits != 8:
                 continue
-            if value in self.old and wanted is DType.UINT8:
+            if value in self.old and not signed:
                 node.replace_input_with(index, self._unsigned(value))
             elif value.dtype is not wanted and value.data is None:
                 node.replace_input_with(index, self._converted(value, _turned(value.type)))
             elif value.dtype is not wanted:
-                found = resigned(value, wanted)
-                assert found is not None
-                node.replace_input_with(index, found)
-                self.modified = True
-        if isinstance(node.op, _WEIGHTED) and wanted is DType.INT8:
+                self._resign(node, index, value)
+        if isinstance(node.op, _WEIGHTED) and signed:
             self._align(node)
         result = node.outputs[0]
         if result.type.has_codes and result.dtype.bits == 8 and result.dtype is not wanted:
             self._give_back(node, result)
 
-    def _as_unsigned(self, node: Node, wanted: DType) -> bool:
-        """Whether weights that stand beside unsigned data have a form of that sign."""
-        x, weights = node.inputs[0], node.inputs[1]
-        assert x is not None
-        assert weights is not None
-        return (
-            wanted is DType.INT8
-            and x.dtype is DType.UINT8
-            and weights.dtype is DType.INT8
-            and weights.data is not None
-            and weights.quant is not None
-            and weights.quant.is_per_tensor
-        )
+    def _resign(self, node: Node, index: int, constant: Value) -> None:
+        """Give a product a constant of the other sign."""
+        found = self._constants.get(constant) or resigned(constant, _OTHER[constant.dtype])
+        assert found is not None
+        self._constants[constant] = found
+        node.replace_input_with(index, found)
+        self.modified = True
 
     def _give_back(self, node: Node, result: Value) -> None:
         """Let a node make codes of the other sign, and a Quantize those that it made."""
@@ -298,9 +294,9 @@ def _needs_signs(node: Node) -> bool:
         return isinstance(node.op, MatMul)
     weights = node.inputs[1]
     assert weights is not None
-    return weights.type.has_codes and (
-        weights.dtype is not DType.UINT8 or (weights.quant is not None and weights.quant.axis == 0)
-    )
+    if not weights.type.has_codes or weights.quant is None:
+        return False
+    return weights.dtype.bits != 8 or not weights.quant.is_per_tensor
 
 
 def _is_wide(node: Node) -> bool:

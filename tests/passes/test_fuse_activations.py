@@ -19,6 +19,7 @@ from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.pool import AveragePool2D, MaxPool2D
 from nnconv.ops.quantize import Cast
 from nnconv.ops.spatial import Padding
+from nnconv.ops.standardize import BatchNormalization
 from nnconv.passes.base import Pass, run_passes
 from nnconv.passes.fold_qdq import FoldQdqPass
 from nnconv.passes.fold_scales import FoldScalesPass
@@ -321,3 +322,31 @@ def test_reshaped_results_are_left_alone() -> None:
         return b.add(e.Mul(), [y, b.const(np.float32(2))])
 
     assert len(op_names(rewritten(build, FoldScalesPass()))) == 3
+
+
+@pytest.mark.parametrize("nchw", [False, True])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_normalizations_are_folded(name: str, nchw: bool) -> None:
+    op, shape, filters = PRODUCTS[name]
+    nchw = nchw and name != "dense"
+    op = op.replace(layout=Layout.NCHW) if nchw else op
+
+    def build(b: Builder, x: Value) -> Value:
+        numbers = [b.const(RNG.normal(0, 2, filters).astype(np.float32)) for _ in range(3)]
+        variance = b.const(RNG.uniform(0.1, 2, filters).astype(np.float32))
+        y = b.add(op, [x, weights(b, *shape)])
+        axis = 1 if nchw else 3
+        return b.add(BatchNormalization(axis=axis, epsilon=1e-3), [y, *numbers, variance])
+
+    data = (2, 8, 4, 6) if nchw else SHAPE
+    graph = rewritten(build, FoldScalesPass(), FuseActivationsPass(), shape=data, exact=False)
+    assert op_names(graph) == [op.name]
+
+
+def test_normalizations_of_other_axes_stay() -> None:
+    def build(b: Builder, x: Value) -> Value:
+        numbers = [b.const(np.ones(4, np.float32)) for _ in range(4)]
+        y = b.add(FullyConnected(), [x, weights(b, 5, 8)])
+        return b.add(BatchNormalization(axis=1, epsilon=1e-3), [y, *numbers])
+
+    assert len(op_names(rewritten(build, FoldScalesPass()))) == 2
