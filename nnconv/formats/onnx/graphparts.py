@@ -85,6 +85,19 @@ class GraphParts:
         self.nodes.append(wire.Node(op_type, list(inputs), results, kept, name=results[0]))
         return results
 
+    def nodes_with(
+        self, op_type: str, inputs: Sequence[str], wanted: Sequence[bool], **attributes: Any
+    ) -> list[str]:
+        """``nodes_of`` for a node whose results may be left out: their names are "" then."""
+        count = max((i + 1 for i, is_wanted in enumerate(wanted) if is_wanted), default=1)
+        results = self.nodes_of(op_type, inputs, count, **attributes)
+        if not all(wanted[:count]):
+            made = self.nodes.pop()
+            results = [n if w else "" for n, w in zip(results, wanted, strict=False)]
+            name = next((n for n in results if n), made.name)
+            self.nodes.append(wire.Node(op_type, made.inputs, results, made.attributes, name=name))
+        return results
+
     def _base(self) -> str:
         if self.current is None:
             return "graph"
@@ -153,15 +166,23 @@ class GraphParts:
                 f"{what} need opset {least}, the target has {self.opset}",
                 reason=Reason.IMPOSSIBLE,
                 hint=f"Choose --opset {least} or newer.",
+                opset=least,
             )
 
     def unsupported(
-        self, why: str, *, reason: Reason = Reason.NOT_IMPLEMENTED, hint: str = ""
+        self,
+        why: str,
+        *,
+        reason: Reason = Reason.NOT_IMPLEMENTED,
+        hint: str = "",
+        opset: int = 0,
     ) -> NotExportable:
-        """The exception to raise for a node that can't be exported."""
+        """The exception to raise for a node that can't be exported, at least below ``opset``."""
         node = self.current
         op = node.op.name if node is not None else "graph"
         where = str(node.origin) if node is not None else "graph"
         if node is not None and node.outputs:
             where += f" (`{node.outputs[0].name}`)"
-        return NotExportable(UnsupportedItem(op=op, where=where, why=why, reason=reason, hint=hint))
+        return NotExportable(
+            UnsupportedItem(op=op, where=where, why=why, reason=reason, hint=hint, opset=opset)
+        )

@@ -1,0 +1,102 @@
+"""Recurrent layers.
+
+``layout`` 1 (batch first), which onnxruntime has no kernels for, becomes transposes around the
+layer. Results that the node leaves out are left out again when it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nnconv.formats.onnx.importer import Importer, Source
+from nnconv.ir.graph import Value
+from nnconv.ops.recurrent import FUNCTIONS, Function, GruLayer, Layer, LstmLayer, RnnLayer
+from nnconv.ops.shape import Transpose
+
+_DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+
+_NAMES = {name.lower(): name for name in FUNCTIONS}
+
+
+def _import(src: Source, kind: type[Layer], standard: Sequence[str], **more: Any) -> None:
+    """A layer; ``standard`` are the activations of one direction where none are given."""
+    emit_layer(src, kind, standard, [src.optional(i) for i in range(8)], more)
+
+
+def emit_layer(
+    src: Source,
+    kind: type[Layer],
+    standard: Sequence[str],
+    given: Sequence[Value | None],
+    more: dict[str, Any],
+) -> None:
+    """Bind the results of a layer of these operands."""
+    direction = src.text("direction", "forward")
+    if direction not in _DIRECTIONS:
+        raise src.fail(f"direction {direction!r} is unknown")
+    directions = _DIRECTIONS[direction]
+    op = kind(
+        directions=directions,
+        functions=_functions(src, [*standard] * len(directions)),
+        clip=src.float("clip", 0.0),
+        **more,
+    )
+    operands = list(given[: len(kind.operands)])
+    while operands[-1] is None and len(operands) > 3:
+        operands.pop()
+    batch_first = src.int("layout", 0) == 1
+    if not batch_first:
+        src.emit(op, operands)
+        return
+    for place, perm in ((0, (1, 0, 2)), (5, (1, 0, 2)), (6, (1, 0, 2))):
+        value = operands[place] if place < len(operands) else None
+        if value is not None:
+            operands[place] = src.add(Transpose(perm=perm), [value])
+    results = src.add_many(op, operands)
+    for place, value in enumerate(results):
+        if src.wants(place):
+            perm = (1, 0, 2) if place else (2, 0, 1, 3)
+            src.bind(place, src.add(Transpose(perm=perm), [value]))
+
+
+def _functions(src: Source, standard: Sequence[str]) -> tuple[Function, ...]:
+    """The activations; alphas and betas go, in order, to those that have such parameters."""
+    names = src.text_list("activations") or standard
+    alphas = list(src.float_list("activation_alpha") or ())
+    betas = list(src.float_list("activation_beta") or ())
+    found = []
+    for text in names:
+        name = _NAMES.get(text.lower())
+        if name is None:
+            raise src.unsupported(f"activation {text!r} is unknown")
+        parameters = list(FUNCTIONS[name])
+        for place, numbers in enumerate((alphas, betas)):
+            if place < len(parameters) and numbers:
+                parameters[place] = numbers.pop(0)
+        found.append(Function(name, *parameters))
+    return tuple(found)
+
+
+def import_rnn(src: Source) -> None:
+    """RNN."""
+    _import(src, RnnLayer, ["Tanh"])
+
+
+def import_gru(src: Source) -> None:
+    """GRU."""
+    after = bool(src.int("linear_before_reset", 0))
+    _import(src, GruLayer, ["Sigmoid", "Tanh"], reset_after=after)
+
+
+def import_lstm(src: Source) -> None:
+    """LSTM."""
+    coupled = bool(src.int("input_forget", 0))
+    _import(src, LstmLayer, ["Sigmoid", "Tanh", "Tanh"], coupled=coupled)
+
+
+IMPORTERS: dict[str, Importer] = {
+    "RNN": import_rnn,
+    "GRU": import_gru,
+    "LSTM": import_lstm,
+}

@@ -1,0 +1,172 @@
+"""The spine of tests that begin with ONNX nodes.
+
+A case is a graph of onnx's own making. What onnxruntime gives of it (or ``expected``) must come out
+on every route: the IR on the reference backend; ONNX again, in as many nodes, on onnxruntime;
+TFLite on LiteRT with each of its three sets of kernels, several runs of one file:
+
+    CASES = [OnnxCase("gru", node("GRU", ["x", "w", "r"], ["y"], hidden_size=3), feeds)]
+
+    @pytest.mark.parametrize("case", CASES, ids=str)
+    def test_recurrent(case: OnnxCase, tmp_path: Path) -> None:
+        check_routes(case, tmp_path)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from nnconv.backends.reference.executor import run_graph
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+import nnconv
+from nnconv.ir.verifier import verify_model
+from support.compare import assert_match
+from support.flatbuffer_verifier import verify
+from support.litert import RESOLVERS
+from support.litert_worker import worker
+from support.spine import onnx_ops
+from support.tflite_spine import tflite_ops
+
+
+def node(op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> Any:
+    """A node; attributes of None are left out."""
+    kept = {key: value for key, value in attributes.items() if value is not None}
+    return helper.make_node(op_type, list(inputs), list(outputs), **kept)
+
+
+@dataclass(frozen=True)
+class OnnxCase:
+    """A graph with what to feed and to expect.
+
+    Attributes:
+        id: what the test is called.
+        nodes: one node or several.
+        feeds: an array for each name that is an input, in order.
+        more: feeds for further runs.
+        constants: arrays of names that are constants.
+        outputs: the names of the graph's outputs; None: those of the last node.
+        open: dimensions that the file leaves open, by input name.
+        expected: the outputs of the first run; None: onnxruntime tells them.
+        reference: whether onnxruntime's results are held against the reference evaluator of onnx.
+        same_nodes: whether writing ONNX again gives the same nodes.
+        ops: how many operators of each builtin the .tflite file must have.
+        routes: the routes to try (say why not all).
+        opset: of the file.
+        domains: versions of other operator sets.
+        tolerance: of float results, relative to the largest expected value.
+        note: anything to say.
+    """
+
+    id: str
+    nodes: NodeProto | Sequence[NodeProto]
+    feeds: Mapping[str, np.ndarray]
+    more: Sequence[Mapping[str, np.ndarray]] = ()
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    outputs: Sequence[str] | None = None
+    open: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    expected: Sequence[np.ndarray] | None = None
+    same_nodes: bool = True
+    ops: dict[str, int] | None = None
+    routes: Sequence[str] = ("reference", "onnx", "tflite")
+    opset: int = 21
+    domains: Mapping[str, int] = field(default_factory=dict)
+    tolerance: float = 1e-5
+    note: str = ""
+
+    def __str__(self) -> str:
+        return self.id
+
+    def model(self) -> onnx.ModelProto:
+        """The file, its outputs without types: onnx infers them."""
+        nodes = [self.nodes] if isinstance(self.nodes, NodeProto) else list(self.nodes)
+        outputs = self.outputs or [name for name in nodes[-1].output if name]
+        inputs = []
+        for name, array in self.feeds.items():
+            dims: list[Any] = list(array.shape)
+            for place in self.open.get(name, ()):
+                dims[place] = f"{name}_{place}"
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            inputs.append(helper.make_tensor_value_info(name, kind, dims))
+        constants = [numpy_helper.from_array(a, name) for name, a in self.constants.items()]
+        infos = [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in outputs]
+        graph = helper.make_graph(nodes, self.id, inputs, infos, constants)
+        versions = [helper.make_opsetid("", self.opset)]
+        versions += [helper.make_opsetid(d, v) for d, v in self.domains.items()]
+        model = helper.make_model(graph, opset_imports=versions, ir_version=10)
+        inferred = onnx.shape_inference.infer_shapes(model)
+        return (
+            inferred if all(o.type.tensor_type.elem_type for o in inferred.graph.output) else model
+        )
+
+
+def check_routes(case: OnnxCase, folder: Path) -> None:
+    """Run a case on its routes and compare."""
+    path = folder / "case.onnx"
+    content = case.model().SerializeToString()
+    path.write_bytes(content)
+    runs = [case.feeds, *case.more]
+    if case.expected is None:
+        oracle = [run_onnxruntime(content, feeds) for feeds in runs]
+    else:
+        assert len(runs) == 1, "expected results of one run"
+        oracle = [list(case.expected)]
+    model = nnconv.load(path)
+    verify_model(model)
+    if "reference" in case.routes:
+        for feeds, wanted in zip(runs, oracle, strict=True):
+            _compare(case, "reference", run_graph(model.graph, list(feeds.values())), wanted)
+    if "onnx" in case.routes:
+        again = folder / "again.onnx"
+        nnconv.save(nnconv.load(path), again, "onnx", opset=max(case.opset, 13))
+        onnx.checker.check_model(str(again), full_check=True)
+        if case.same_nodes:
+            assert onnx_ops(again) == onnx_ops(path)
+        for feeds, wanted in zip(runs, oracle, strict=True):
+            seen = run_onnxruntime(again.read_bytes(), feeds)
+            _compare(case, "onnxruntime", seen, wanted)
+    if "tflite" in case.routes:
+        _check_tflite(case, path, folder / "case.tflite", runs, oracle)
+
+
+def _check_tflite(
+    case: OnnxCase,
+    path: Path,
+    target: Path,
+    runs: Sequence[Mapping[str, np.ndarray]],
+    oracle: Sequence[Sequence[np.ndarray]],
+) -> None:
+    nnconv.save(nnconv.load(path), target, "tflite")
+    content = target.read_bytes()
+    verify(content)
+    if case.ops is not None:
+        assert tflite_ops(content) == case.ops
+    arrays = [list(feeds.values()) for feeds in runs]
+    for resolver in RESOLVERS:
+        _, results = worker().run(content, arrays, resolver)
+        for seen, wanted in zip(results, oracle, strict=True):
+            _compare(case, f"LiteRT ({resolver})", seen, wanted)
+
+
+def run_onnxruntime(content: bytes, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The outputs of a model on onnxruntime, its graph as it is."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    return [np.asarray(array) for array in session.run(None, dict(feeds))]
+
+
+def _compare(
+    case: OnnxCase, label: str, seen: Sequence[np.ndarray], wanted: Sequence[np.ndarray]
+) -> None:
+    assert len(seen) == len(wanted)
+    for index, (have, want) in enumerate(zip(seen, wanted, strict=True)):
+        label_of = f"{label}, output {index}"
+        assert_match(have, want, quantized=False, tol=case.tolerance, label=label_of)
