@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from nnconv.backends.reference.executor import Array, Kernel, code_of, takes_kind
+from nnconv.backends.reference.executor import Array, Kernel, code_of, flat, takes_kind
 
 from nnconv.ir.op import Op
 from nnconv.ir.types import TensorType
@@ -41,7 +41,12 @@ def cut(
     return [x[tuple(slice(*b) for b in bounds)]]
 
 
-_MODES = {PadMode.REFLECT: "reflect", PadMode.SYMMETRIC: "symmetric", PadMode.EDGE: "edge"}
+_MODES = {
+    PadMode.REFLECT: "reflect",
+    PadMode.SYMMETRIC: "symmetric",
+    PadMode.EDGE: "edge",
+    PadMode.WRAP: "wrap",
+}
 
 
 @takes_kind
@@ -58,7 +63,10 @@ def pad(
         pairs = list(zip(op.before, op.after, strict=True))
     else:
         assert pads is not None
-        pairs = [(int(a), int(b)) for a, b in pads.reshape(-1, 2)]
+        found = op.pairs(flat(pads), x.ndim)
+        if found is None or len(found) != x.ndim:
+            raise ValueError(f"{pads.size} pads for rank {x.ndim}")
+        pairs = found
     grown = [(max(a, 0), max(b, 0)) for a, b in pairs]
     if op.mode is PadMode.CONSTANT:
         fill = code_of(op.value, kind) if value is None else value.reshape(-1)[0]

@@ -92,6 +92,7 @@ class PadMode(enum.Enum):
     REFLECT = "reflect"
     SYMMETRIC = "symmetric"
     EDGE = "edge"
+    WRAP = "wrap"
 
 
 @op_class
@@ -100,8 +101,10 @@ class Pad(Move):
 
     Attributes:
         before, after: counts, one a dimension; None: operand ``pads`` [rank, 2] gives them.
-        mode: REFLECT leaves the edge element out, SYMMETRIC repeats it.
+        mode: REFLECT leaves the edge element out, SYMMETRIC repeats it, WRAP begins anew.
         value: what CONSTANT puts in, a real value; operand ``value`` (one element) comes before it.
+        flat: whether the operand is [2 * rank] instead: all before, then all after.
+        axes: the dimensions that the operand is about (from the front); None: all.
 
     Quantized: x's parameters; the value is quantized with them (real 0 is the zero point).
     TFLite PAD, PADV2, MIRROR_PAD, ONNX Pad, NNAPI PAD, PAD_V2, MIRROR_PAD, NNRt PAD.
@@ -114,13 +117,19 @@ class Pad(Move):
     after: tuple[int, ...] | None
     mode: PadMode = PadMode.CONSTANT
     value: float = 0.0
+    flat: bool = False
+    axes: tuple[int, ...] | None = None
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
         if x.shape is None:
             return moved(x, None)
         if self.before is None or self.after is None:
-            return moved(x, (None,) * len(x.shape))
+            kept = range(0) if self.axes is None else self.axes
+            known = self.axes is not None
+            return moved(
+                x, tuple(d if known and i not in kept else None for i, d in enumerate(x.shape))
+            )
         if len(self.before) != len(x.shape) or len(self.after) != len(x.shape):
             raise ValueError(f"{len(self.before)} pads for rank {len(x.shape)}")
         result: list[Dim] = []
@@ -137,7 +146,27 @@ class Pad(Move):
         pads = known[1] if len(known) > 1 else None
         if pads is None or self.before is not None:
             return self, frozenset()
-        return self.replace(before=pads[0::2], after=pads[1::2]), frozenset({1})
+        pairs = self.pairs(pads, operand_type(types, 0).rank)
+        if pairs is None:
+            return self, frozenset()
+        before, after = tuple(p for p, _ in pairs), tuple(p for _, p in pairs)
+        return self.replace(before=before, after=after, flat=False, axes=None), frozenset({1})
+
+    def pairs(self, pads: Sequence[int], rank: int | None) -> list[tuple[int, int]] | None:
+        """Counts before and after each dimension, by the operand's elements.
+
+        None if they don't fit the rank.
+        """
+        count = len(pads) // 2
+        before, after = (pads[:count], pads[count:]) if self.flat else (pads[0::2], pads[1::2])
+        if self.axes is None:
+            return list(zip(before, after, strict=True))
+        if rank is None or len(self.axes) != count or max(self.axes, default=-1) >= rank:
+            return None
+        pairs = [(0, 0)] * rank
+        for axis, pair in zip(self.axes, zip(before, after, strict=True), strict=True):
+            pairs[axis] = pair
+        return pairs
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
         if self.before is None or self.after is None or len(self.before) != len(perm):

@@ -33,6 +33,8 @@ from nnconv.ops.slices import (
     Slice,
 )
 
+_WRAP_OPSET = 19
+
 _FAR = int(np.iinfo(np.int64).max)
 """Behind every end; its negative lies before every start."""
 
@@ -89,6 +91,7 @@ _PAD_THROUGH = {
     DType.UINT16: DType.INT32,
     DType.INT4: DType.INT8,
     DType.UINT4: DType.UINT8,
+    DType.BFLOAT16: DType.FLOAT32,
 }
 """Types that onnxruntime doesn't pad, and what does in their place."""
 
@@ -109,6 +112,8 @@ def export_pad(node: Node, t: Target) -> None:
     name = t.codes(x) if through is None else t.cast(t.codes(x), through)
     if op.mode is PadMode.SYMMETRIC:
         name = _symmetric(op, node, t, name)
+    elif op.mode is PadMode.WRAP and t.opset < _WRAP_OPSET:
+        name = _wrapped(op, x, t, name)
     else:
         inputs = [name, _pads(op, node, t)]
         if op.mode is PadMode.CONSTANT:
@@ -122,7 +127,32 @@ def _pads(op: Pad, node: Node, t: Target) -> str:
     if op.before is not None and op.after is not None:
         return t.const([*op.before, *op.after])
     pairs = t.int64(node.inputs[1])
-    return t.reshape(t.node("Transpose", [pairs], perm=(1, 0)), [-1])
+    if not op.flat:
+        pairs = t.reshape(t.node("Transpose", [pairs], perm=(1, 0)), [-1])
+    if op.axes is None:
+        return pairs
+    x = node.inputs[0]
+    assert x is not None
+    if x.shape is None:
+        raise t.unsupported("the rank isn't known")
+    count, places = len(op.axes), [2 * len(op.axes)] * (2 * len(x.shape))
+    for i, axis in enumerate(op.axes):
+        places[axis], places[len(x.shape) + axis] = i, count + i
+    with_zero = t.node("Concat", [pairs, t.const([0])], axis=0)
+    return t.node("Gather", [with_zero, t.const(places)])
+
+
+def _wrapped(op: Pad, x: Value, t: Target, name: str) -> str:
+    """Each dimension anew, over and over, by Gathers."""
+    shape = static_shape(x.shape)
+    if op.before is None or op.after is None or shape is None:
+        t.require_opset(_WRAP_OPSET, "wrapping pads of extents that aren't known")
+        return name
+    for axis, (head, tail, n) in enumerate(zip(op.before, op.after, shape, strict=True)):
+        if head or tail:
+            places = np.arange(-head, n + tail, dtype=np.int64) % max(n, 1)
+            name = t.node("Gather", [name, t.const(places)], axis=axis)
+    return name
 
 
 def pad_with_zero(t: Target, name: str, x: Value, pads: list[tuple[int, int]] | str) -> str:
@@ -176,6 +206,8 @@ def _symmetric(op: Pad, node: Node, t: Target, name: str) -> str:
         return name
     if x.shape is None:
         raise t.unsupported("the pads are computed at run time, and the rank isn't known")
+    if op.flat or op.axes is not None:
+        raise t.unsupported("symmetric pads of that form")
     pairs = t.reshape(t.int64(node.inputs[1]), [-1])
     for axis in range(len(x.shape)):
         length = t.reshape(extent_name(t, extent(t, x, axis)), [])
@@ -204,6 +236,10 @@ def export_reverse(node: Node, t: Target) -> None:
     t.set_codes(node.outputs[0], _cut(t, t.codes(x), bounds))
 
 
+_NO_REVERSE_SEQUENCE = {**UNPACKED, DType.BFLOAT16: DType.FLOAT32}
+"""Types without a kernel of ReverseSequence, and the type to go through."""
+
+
 def export_reverse_sequence(node: Node, t: Target) -> None:
     """ReverseSequence: ONNX has it for the first two dimensions."""
     op, x = node.op, node.inputs[0]
@@ -212,19 +248,23 @@ def export_reverse_sequence(node: Node, t: Target) -> None:
     if x.shape is None:
         raise t.unsupported("the rank isn't known")
     name, lengths = t.codes(x), t.int64(node.inputs[1])
+    dtype = t.inner_type(x)
+    wide = _NO_REVERSE_SEQUENCE.get(dtype)
+    name = name if wide is None else t.cast(name, wide)
     rank = len(x.shape)
     if {op.axis, op.batch_axis} == {0, 1}:
         result = t.node(
             "ReverseSequence", [name, lengths], time_axis=op.axis, batch_axis=op.batch_axis
         )
-        t.set_codes(node.outputs[0], result)
+        t.set_codes(node.outputs[0], result if wide is None else t.cast(result, dtype))
         return
     rest = [i for i in range(rank) if i not in (op.axis, op.batch_axis)]
     perm = (op.batch_axis, op.axis, *rest)
     inverse = tuple(perm.index(i) for i in range(rank))
     moved = t.node("Transpose", [name], perm=perm)
     turned = t.node("ReverseSequence", [moved, lengths], time_axis=1, batch_axis=0)
-    t.set_codes(node.outputs[0], t.node("Transpose", [turned], perm=inverse))
+    result = t.node("Transpose", [turned], perm=inverse)
+    t.set_codes(node.outputs[0], result if wide is None else t.cast(result, dtype))
 
 
 def export_dynamic_update_slice(node: Node, t: Target) -> None:
