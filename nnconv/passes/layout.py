@@ -23,6 +23,7 @@ from nnconv.passes.layout_walk import (
     Walk,
     absorbed,
     flattens,
+    growth,
     is_for_edge,
     is_seed,
     loses_last_axis,
@@ -177,7 +178,8 @@ class LayoutPass(Pass):
             if value is not None and wish is not None and constant_behind(value) is None
             if flowing.get(value) != wish
         }
-        if isinstance(node.op, ResizeBilinear) and self.edge is None:
+        shrinks = growth(node, self.target) < 0
+        if (shrinks or isinstance(node.op, ResizeBilinear)) and self.edge is None:
             return all(value.producer is not None for value in moving)
         return len(moving) <= 1
 

@@ -189,7 +189,7 @@ class Walk:
         if permuted is None or (wish is not None and permuted.results[0] == wish):
             return permuted or wished
         due, leading = self._readers(node, permuted)
-        if wish is None and due and _prefers_last(node):
+        if wish is None and due and (_prefers_last(node) or growth(node, self.target) > 0):
             return None
         if due and not leading and _only_postpones(node):
             return None
@@ -373,6 +373,18 @@ def loses_last_axis(node: Node, permuted: Permuted, target: Layout) -> bool:
     last = None if first is None or first.type.rank is None else first.type.rank - 1
     after: int = permuted.op.axis  # type: ignore[attr-defined]
     return node.op.axis == last and after != last
+
+
+def growth(node: Node, target: Layout) -> int:
+    """By how many bits a node of one operand makes elements longer, or shorter if negative.
+
+    Short ones are quicker to transpose. Toward the other layout that isn't asked: runtimes for it
+    look for quantizers in fixed places.
+    """
+    first = node.inputs[0] if node.inputs else None
+    if target is not Layout.NHWC or first is None or len(node.inputs) != 1:
+        return 0
+    return node.outputs[0].dtype.bits - first.dtype.bits
 
 
 def _prefers_last(node: Node) -> bool:

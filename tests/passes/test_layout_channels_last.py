@@ -19,7 +19,7 @@ from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.norm import Softmax
 from nnconv.ops.pool import AveragePool2D, MaxPool2D
 from nnconv.ops.product import Gemm
-from nnconv.ops.quantize import Dequantize
+from nnconv.ops.quantize import Dequantize, Quantize
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
 from nnconv.ops.shape import BroadcastTo, Concat, Reshape, Split, Squeeze, Transpose, Unsqueeze
 from nnconv.ops.slices import Pad, Slice
@@ -399,6 +399,21 @@ def test_quantized_parameters_follow():
     assert count(net.graph) == 2
     for old, new in zip(before, run_graph(net.graph, inputs), strict=True):
         np.testing.assert_array_equal(new, old)
+
+
+def test_codes_are_turned_rather_than_real_numbers():
+    net = Net()
+    quant = Quant.per_tensor(0.05, 3)
+    codes = net.b.add(Quantize(dtype=DType.INT8), [net.x], quant=quant)
+    y = net.b.add(
+        Conv2D(layout=NCHW, stride=(1, 1), dilation=(1, 1), padding=Padding.none()),
+        [codes, net.b.const(np.ones((4, 1, 1, 3), np.int8), quant=quant), None],
+        quant=quant,
+    )
+    net.out(net.b.add(Dequantize(dtype=F32), [y]))
+    assert move(net.graph) == 2
+    turned = [node.inputs[0] for node in net.graph.nodes if isinstance(node.op, Transpose)]
+    assert [value.dtype for value in turned if value is not None] == [DType.INT8] * 2
 
 
 # ---------------------------------------------------------------- bodies and the interface
