@@ -84,6 +84,7 @@ KERNELS: dict[type[Op], Kernel] = {
     s.BroadcastTo: broadcast_to,
     s.ShapeOf: shape_of,
     s.Rank: lambda op, x: [np.asarray(x.ndim, np.int32)],
+    s.Size: lambda op, x: [np.asarray(x.size, np.int64)],
     s.Fill: fill,
     s.BroadcastArgs: broadcast_args,
     s.Range: range_of,

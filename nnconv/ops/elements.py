@@ -91,6 +91,13 @@ def _rank(node: Node, _: Known) -> Found:
     return result
 
 
+def _size(node: Node, _: Known) -> Found:
+    x = node.inputs[0]
+    if x is None or x.shape is None:
+        return None
+    return np.asarray(_MUL.reduce(_objects(x.shape)), object)
+
+
 def _as_typed(node: Node, known: Known) -> Found:
     """Ops that keep the elements: they come in the result's shape, where that is known."""
     x = known[0]
@@ -254,6 +261,7 @@ def _fill(node: Node, known: Known) -> Found:
 _RULES: dict[type[Op], Rule] = {
     s.ShapeOf: _shape_of,
     s.Rank: _rank,
+    s.Size: _size,
     s.Identity: _as_typed,
     s.Reshape: _as_typed,
     s.Squeeze: _as_typed,

@@ -490,6 +490,17 @@ class Rank(Op):
         return (TensorType(DType.INT32, ()),)
 
 
+class Size(Op):
+    """How many elements x has, an int64 scalar. ONNX Size."""
+
+    operands = (Operand("x", ANY),)
+    quant_rule = QuantRule.EXACT
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        operand_type(types, 0)
+        return (TensorType(DType.INT64, ()),)
+
+
 @op_class
 class Fill(Op):
     """A tensor full of ``value`` (one element).

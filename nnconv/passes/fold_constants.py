@@ -23,6 +23,7 @@ from nnconv.ops.shape import (
     Rank,
     Reshape,
     ShapeOf,
+    Size,
     Squeeze,
     Transpose,
     Unsqueeze,
@@ -93,7 +94,7 @@ class _Walk:
     # ---------------------------------------------------------------- constants
 
     def _fold(self, node: Node) -> bool:
-        if isinstance(node.op, ShapeOf | Rank):
+        if isinstance(node.op, ShapeOf | Rank | Size):
             return self._fold_extents(node)
         inputs = node.inputs
         if not inputs or not all(v is None or v.data is not None for v in inputs):

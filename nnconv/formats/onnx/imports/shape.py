@@ -10,11 +10,10 @@ from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.formats.onnx.types import DTYPES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
-from nnconv.ir.types import Dim, Shape, element_count, static_shape
+from nnconv.ir.types import Dim, Shape, broadcast_shapes, element_count, static_shape
+from nnconv.ops import dynamic as d
 from nnconv.ops import shape as s
 from nnconv.ops.elements import reshape_target
-from nnconv.ops.elementwise import Equal, Select
-from nnconv.ops.gather import Gather
 from nnconv.ops.reduce import ReduceProd
 
 
@@ -59,10 +58,7 @@ def import_reshape(src: Source) -> None:
     if fixed is not None:
         src.emit(s.Reshape(shape=fixed), [x])
         return
-    shape = src.operand(1)
-    if keeps and (target is None or any(dim in (0, None) for dim in target)):
-        shape = _with_extents(src, x, shape)
-    value = src.emit(s.Reshape(shape=None), [x, shape])[0]
+    value = src.emit(d.DynamicReshape(keeps=keeps), [x, src.operand(1)])[0]
     if stated is not None:
         value.type = value.type.with_shape(tuple(None if dim == -1 else dim for dim in stated))
 
@@ -74,19 +70,6 @@ def _kept(src: Source, x: Value, target: tuple[Dim, ...]) -> Shape:
     if any(dim == 0 for dim in target[len(x.shape) :]):
         raise src.fail(f"shape {list(target)} keeps a dimension that rank {len(x.shape)} lacks")
     return tuple(x.shape[i] if dim == 0 else dim for i, dim in enumerate(target))
-
-
-def _with_extents(src: Source, x: Value, target: Value) -> Value:
-    """A run-time shape in which zeros are the extents of ``x``."""
-    sizes = target.shape
-    count = sizes[0] if sizes is not None and len(sizes) == 1 else None
-    if not isinstance(count, int) or not x.shape:
-        return target
-    own = src.add(s.ShapeOf(dtype=DType.INT64), [x])
-    places = np.minimum(np.arange(count, dtype=np.int64), len(x.shape) - 1)
-    extents = src.add(Gather(axis=0), [own, src.const(places)])
-    is_kept = src.add(Equal(), [target, src.const(np.zeros(1, np.int64))])
-    return src.add(Select(), [is_kept, extents, target])
 
 
 def import_transpose(src: Source) -> None:
@@ -117,37 +100,29 @@ def import_flatten(src: Source) -> None:
     src.emit(s.Reshape(shape=None), [x, src.add(s.Concat(axis=0), [first, rest])])
 
 
-def axes_of(src: Source, since: int) -> tuple[int, ...] | None:
-    """Axes: an attribute before opset ``since``, from then on operand 1; None where left out."""
-    if src.version < since:
-        return src.int_list("axes")
-    if src.optional(1) is None:
-        return None
-    return src.required_ints(1, "which axes it works on")
-
-
 def import_squeeze(src: Source) -> None:
     """Squeeze: all dimensions of extent 1 where no axes are given."""
     x = src.operand(0)
+    given = src.version >= 13 and src.optional(1) is not None
+    axes = src.ints(1) if given else src.int_list("axes") if src.version < 13 else None
+    if axes is None and (given or not x.type.is_static):
+        src.emit(d.DynamicSqueeze(), [x, src.operand(1)] if given else [x])
+        return
     rank = src.rank(x)
-    axes = axes_of(src, 13)
-    assert x.shape is not None
     if axes is None:
-        if not x.type.is_static:
-            raise src.unsupported(
-                "which extents are 1 is only known at run time",
-                hint="Give the shapes of the inputs (--input-shape).",
-            )
-        axes = tuple(i for i, dim in enumerate(x.shape) if dim == 1)
+        axes = tuple(i for i, dim in enumerate(x.shape or ()) if dim == 1)
     src.emit(s.Squeeze(axes=tuple(sorted({src.axis(a, rank) for a in axes}))), [x])
 
 
 def import_unsqueeze(src: Source) -> None:
     """Unsqueeze: axes are those of the result."""
     x = src.operand(0)
-    axes = axes_of(src, 13)
+    axes = src.int_list("axes") if src.version < 13 else src.ints(1)
     if axes is None:
-        raise src.fail("axes are missing")
+        if src.version < 13:
+            raise src.fail("axes are missing")
+        src.emit(d.DynamicUnsqueeze(), [x, src.operand(1)])
+        return
     rank = src.rank(x) + len(axes)
     places = tuple(sorted(src.axis(a, rank) for a in axes))
     if len(set(places)) != len(places):
@@ -177,19 +152,21 @@ def import_split(src: Source) -> None:
     """Split: sizes as an attribute (before 13) or operand, else equal parts, the last smaller."""
     x = src.operand(0)
     axis = src.axis(src.int("axis", 0), src.rank(x))
+    count = len(src.node.outputs)
     sizes = src.int_list("split") if src.version < 13 else None
     if src.version >= 13 and src.optional(1) is not None:
-        sizes = src.required_ints(1, "the sizes of its parts")
-    count = len(src.node.outputs)
+        sizes = src.ints(1)
+        if sizes is None:
+            src.emit(d.DynamicSplit(axis=axis, count=count), [x, src.operand(1)])
+            return
     if sizes is None:
         count = src.int("num_outputs", count)
-        assert x.shape is not None
-        extent = x.shape[axis]
+        if count < 1:
+            raise src.fail(f"{count} parts")
+        extent = (x.shape or ())[axis]
         if not isinstance(extent, int):
-            raise src.unsupported(
-                f"the extent of dimension {axis} isn't known",
-                hint="Give the shapes of the inputs (--input-shape).",
-            )
+            src.emit(d.DynamicSplit(axis=axis, count=count), [x])
+            return
         part = -(-extent // count)
         sizes = tuple(min(part, max(extent - part * i, 0)) for i in range(count))
     if len(sizes) < len(src.node.outputs):
@@ -208,26 +185,17 @@ def import_tile(src: Source) -> None:
 
 def import_expand(src: Source) -> None:
     """Expand: broadcasting both ways; the result's rank may be the operand's."""
-    x = src.operand(0)
-    target = src.ints(1)
-    if target is None or x.shape is None:
-        src.emit(s.BroadcastTo(shape=None), [x, _both(src, x)])
-        return
-    rank = max(len(target), len(x.shape))
-    own = (1,) * (rank - len(x.shape)) + x.shape
-    wanted = (1,) * (rank - len(target)) + target
-    extents = tuple(d if w == 1 else w for d, w in zip(own, wanted, strict=True))
-    fixed = static_shape(extents)
-    if fixed is None:
-        src.emit(s.BroadcastTo(shape=None), [x, _both(src, x)])
-    else:
+    x, target = src.operand(0), src.dims(1)
+    shape = None
+    if target is not None and x.shape is not None:
+        shape = broadcast_shapes((x.shape, target))
+    fixed = static_shape(shape)
+    if fixed is not None and static_shape(target) is not None:
         src.emit(s.BroadcastTo(shape=fixed), [x])
-
-
-def _both(src: Source, x: Value) -> Value:
-    """The run-time shape of ``x`` and of operand 1 broadcast together."""
-    own = src.add(s.ShapeOf(dtype=DType.INT64), [x])
-    return src.add(s.BroadcastArgs(), [own, src.operand(1)])
+        return
+    value = src.emit(d.Expand(), [x, src.operand(1)])[0]
+    if shape is not None:
+        value.type = value.type.with_shape(shape)
 
 
 def import_shape(src: Source) -> None:
@@ -241,9 +209,8 @@ def import_shape(src: Source) -> None:
 
 
 def import_size(src: Source) -> None:
-    """Size: the product of the extents."""
-    extents = src.add(s.ShapeOf(dtype=DType.INT64), [src.operand(0)])
-    src.emit(ReduceProd(axes=(0,), keep_dims=False), [extents])
+    """Size."""
+    src.emit(s.Size(), [src.operand(0)])
 
 
 def import_constant_of_shape(src: Source) -> None:

@@ -246,7 +246,7 @@ def export_tile(node: Node, t: Target) -> None:
     op, x = node.op, node.inputs[0]
     assert isinstance(op, s.Tile)
     repeats = t.int64(node.inputs[1]) if op.repeats is None else t.const(list(op.repeats))
-    _through(node, t, "Tile", [t.codes(x), repeats])
+    through(node, t, "Tile", [t.codes(x), repeats])
 
 
 def export_broadcast_to(node: Node, t: Target) -> None:
@@ -254,7 +254,7 @@ def export_broadcast_to(node: Node, t: Target) -> None:
     op, x = node.op, node.inputs[0]
     assert isinstance(op, s.BroadcastTo)
     shape = t.int64(node.inputs[1]) if op.shape is None else t.const(list(op.shape))
-    _through(node, t, "Expand", [t.codes(x), shape])
+    through(node, t, "Expand", [t.codes(x), shape])
 
 
 def export_fill(node: Node, t: Target) -> None:
@@ -266,14 +266,15 @@ def export_fill(node: Node, t: Target) -> None:
         t.set_codes(y, scalar(t, value))
         return
     shape = t.int64(node.inputs[1]) if op.shape is None else t.const(list(op.shape))
-    _through(node, t, "Expand", [scalar(t, value), shape])
+    through(node, t, "Expand", [scalar(t, value), shape])
 
 
 _NO_REPEAT = {DType.BFLOAT16: DType.FLOAT32, DType.INT4: DType.INT8, DType.UINT4: DType.UINT8}
 """Types that onnxruntime doesn't repeat, and what does in their place."""
 
 
-def _through(node: Node, t: Target, op_type: str, inputs: list[str]) -> None:
+def through(node: Node, t: Target, op_type: str, inputs: list[str]) -> None:
+    """A node that repeats codes, by way of a type that onnxruntime repeats."""
     y = node.outputs[0]
     detour = _NO_REPEAT.get(t.inner_type(y))
     if detour is None:
@@ -336,6 +337,11 @@ def export_rank(node: Node, t: Target) -> None:
     t.set_stored(node.outputs[0], t.cast(size, DType.INT32))
 
 
+def export_size(node: Node, t: Target) -> None:
+    """Size."""
+    t.set_stored(node.outputs[0], t.node("Size", [t.codes(node.inputs[0])]))
+
+
 def export_broadcast_args(node: Node, t: Target) -> None:
     """BroadcastArgs: ones before the shorter shape, then a's extent, or b's where a's is 1."""
     a, b = node.inputs
@@ -373,5 +379,6 @@ EXPORTERS: dict[type[Op], Exporter] = {
     s.Range: export_range,
     s.ShapeOf: export_shape_of,
     s.Rank: export_rank,
+    s.Size: export_size,
     s.BroadcastArgs: export_broadcast_args,
 }
