@@ -96,6 +96,7 @@ class UnsupportedItem:
         why: one sentence.
         reason: the kind of obstacle.
         hint: what would help, if anything would.
+        opset: the least ONNX opset that could hold it; 0 where none is known.
     """
 
     op: str
@@ -103,6 +104,7 @@ class UnsupportedItem:
     why: str
     reason: Reason
     hint: str = ""
+    opset: int = 0
 
     def __str__(self) -> str:
         text = f"{self.op} at {self.where}: {self.why} [{self.reason.value}]"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from nnconv.errors import UsageError
+from nnconv.errors import UnsupportedError, UsageError
 from nnconv.ir.graph import Model, Node, Signature
 from nnconv.ir.op import Layout
 
@@ -173,7 +173,7 @@ def to_onnx(
 
     Args:
         model: what to turn.
-        opset: ONNX opset; the default one when None.
+        opset: ONNX opset; when None the default one, or the least that holds the model.
         io_layout: ``nchw`` moves image-like inputs and outputs, where that saves a transpose at the
             edge; ``keep`` leaves them as the source has them, and so does ``nhwc``, as sources so
             far are channels-last.
@@ -200,7 +200,14 @@ def to_onnx(
         model,
         onnx_passes(layout, moves_edge=io_layout == "nchw", in_floats=quant == "float"),
     )
-    result, written = writer.to_wire(model, model.main, opset=version, resign=int8 == "resign")
+    resign = int8 == "resign"
+    try:
+        result, written = writer.to_wire(model, model.main, opset=version, resign=resign)
+    except UnsupportedError as error:
+        least = [item.opset for item in error.items]
+        if opset is not None or not all(least) or max(least) > writer.NEWEST_OPSET:
+            raise
+        result, written = writer.to_wire(model, model.main, opset=max(least), resign=resign)
     return Lowered(result, written, layout.moved_io)
 
 

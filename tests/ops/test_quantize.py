@@ -397,14 +397,16 @@ BITCASTS = [
     ),
     *(
         one_op(
-            f"BITCAST-{a}-{b}",
+            f"BITCAST-{a}-{b}-{opset}",
             "BITCAST",
             [(a, (8,))],
             (b, (8,)),
-            onnx=False,
+            onnx=opset > 25,
+            options={"opset": opset},
             note="ONNX has no op between a float and its bits before opset 26",
         )
         for a, b in (("float32", "int32"), ("int32", "float32"), ("float16", "int16"))
+        for opset in (21, 26)
     ),
 ]
 FAKE_QUANTS = [

@@ -258,6 +258,7 @@ def reread(t: Target, name: str, old: DType, new: DType) -> str:
             f"ONNX has no op that rereads {old} as {new}",
             reason=Reason.IMPOSSIBLE,
             hint="BitCast comes with opset 26.",
+            opset=26,
         )
     if old.bits == new.bits:
         return t.cast(name, new)

@@ -10,6 +10,7 @@ from nnconv.formats.onnx import exact, wire
 from nnconv.formats.onnx.angle import angle
 from nnconv.formats.onnx.broadcast import in_full
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.single import one_node
 from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -33,6 +34,9 @@ REAL: dict[type[Op], str] = {
     e.Sigmoid: "Sigmoid",
 }
 """Ops that ONNX has under another name, on real values."""
+
+_BFLOAT16: dict[type[Op], int] = {e.Sin: 22, e.Cos: 22, e.Round: 22}
+"""The opset from which an op takes bfloat16, if it doesn't at all of them."""
 
 ARITHMETIC: dict[type[Op], str] = {e.Add: "Add", e.Sub: "Sub", e.Mul: "Mul", e.Div: "Div"}
 
@@ -73,7 +77,8 @@ def _alike(values: list[Value], t: Target) -> bool:
 
 def export_real(node: Node, t: Target) -> None:
     """One ONNX node on real values."""
-    result = t.node(REAL[type(node.op)], [t.real(v) for v in node.inputs])
+    x, kind = _operands(node)[0], type(node.op)
+    result = one_node(t, REAL[kind], x, narrow=_BFLOAT16.get(kind, 0))
     t.set_real(node.outputs[0], result)
 
 
@@ -128,12 +133,12 @@ def export_tanh(node: Node, t: Target) -> None:
 
 def export_hard_swish(node: Node, t: Target) -> None:
     """HardSwish: the op, which fuses into a Conv; before opset 14 what it stands for."""
-    x = t.real(node.inputs[0])
+    x = _operands(node)[0]
     if t.opset >= 14:
-        t.set_real(node.outputs[0], t.node("HardSwish", [x]))
+        t.set_real(node.outputs[0], one_node(t, "HardSwish", x, narrow=22))
         return
-    gate = t.node("HardSigmoid", [x], alpha=1 / 6, beta=0.5)
-    t.set_real(node.outputs[0], t.node("Mul", [x, gate]))
+    gate = one_node(t, "HardSigmoid", x, narrow=22, alpha=1 / 6, beta=0.5)
+    t.set_real(node.outputs[0], t.node("Mul", [t.real(x), gate]))
 
 
 def export_clip(node: Node, t: Target) -> None:
@@ -164,14 +169,16 @@ def export_elu(node: Node, t: Target) -> None:
     """Elu."""
     op = node.op
     assert isinstance(op, e.Elu)
-    t.set_real(node.outputs[0], t.node("Elu", [t.real(node.inputs[0])], alpha=op.alpha))
+    result = one_node(t, "Elu", _operands(node)[0], narrow=22, alpha=op.alpha)
+    t.set_real(node.outputs[0], result)
 
 
 def export_leaky_relu(node: Node, t: Target) -> None:
     """LeakyRelu."""
     op = node.op
     assert isinstance(op, e.LeakyRelu)
-    t.set_real(node.outputs[0], t.node("LeakyRelu", [t.real(node.inputs[0])], alpha=op.alpha))
+    result = one_node(t, "LeakyRelu", _operands(node)[0], narrow=16, alpha=op.alpha)
+    t.set_real(node.outputs[0], result)
 
 
 def export_gelu(node: Node, t: Target) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
 from nnconv.ops.product import Det, Einsum, Gemm, MatMulInteger
@@ -36,11 +37,15 @@ def export_matmul_integer(node: Node, t: Target) -> None:
 
 
 def export_einsum(node: Node, t: Target) -> None:
-    """Einsum."""
+    """Einsum, which takes bfloat16 from opset 28 on alone."""
     op = node.op
     assert isinstance(op, Einsum)
+    narrow = node.outputs[0].dtype is DType.BFLOAT16
     names = [t.real(v) for v in node.inputs]
-    t.set_real(node.outputs[0], t.node("Einsum", names, equation=op.equation))
+    if narrow:
+        names = [t.cast(name, DType.FLOAT32) for name in names]
+    result = t.node("Einsum", names, equation=op.equation)
+    t.set_real(node.outputs[0], t.cast(result, DType.BFLOAT16) if narrow else result)
 
 
 def export_det(node: Node, t: Target) -> None:

@@ -230,7 +230,8 @@ def export_cumprod(node: Node, t: Target) -> None:
         return
     extent = x.shape[op.axis] if op.axis is not None and x.shape is not None else None
     if not isinstance(extent, int) or x.shape is None or op.axis is None:
-        raise t.unsupported("the axis or its extent isn't known", hint="Choose --opset 26.")
+        why, hint = "the axis or its extent isn't known", "Choose --opset 26."
+        raise t.unsupported(why, hint=hint, opset=26)
     rest = len(x.shape) - op.axis
     order = np.tri(extent, k=-int(op.exclusive), dtype=bool)
     order = order.T if op.reverse else order
