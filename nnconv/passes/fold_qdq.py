@@ -10,19 +10,17 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Operand, QuantRule, Role
-from nnconv.ir.quant import Quant, dequantize, quantize
+from nnconv.ir.quant import quantize
 from nnconv.ir.types import TensorType, static_shape
-from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D
 from nnconv.ops.elementwise import Comparison, Div, Mul
-from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.reduce import ArgExtreme
 from nnconv.ops.rewrite import reshaped, transposed
 from nnconv.ops.shape import Identity, Rank, Reshape, ShapeOf, Squeeze, Transpose, Unsqueeze
 from nnconv.passes.base import Pass
-from nnconv.passes.weight_codes import constant_as_codes, weights_as_codes, with_bias
+from nnconv.passes.ranges import is_implied, range_of, step_of
+from nnconv.passes.weight_codes import WEIGHTED, constant_as_codes, product_operands
 
-_WEIGHTED = (Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D, FullyConnected)
 _VIEWS = (Reshape, Squeeze, Unsqueeze, Transpose)
 _DATA_TYPES = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.UINT16})
 
@@ -377,11 +375,11 @@ class _Walk:
             return "its result gets a scale for each channel"
         if any(k.dtype not in _DATA_TYPES for k in kinds):
             return f"its result becomes {kinds[0].dtype}"
-        best = min(kinds, key=_step)
-        low, high = _range(best)
-        reach = _step(best) / 2
+        best = min(kinds, key=step_of)
+        low, high = range_of(best)
+        reach = step_of(best) / 2
         for kind in kinds:
-            other_low, other_high = _range(kind)
+            other_low, other_high = range_of(kind)
             if other_low < low - reach or other_high > high + reach:
                 return "its result is quantized to several ranges"
         return best
@@ -419,25 +417,7 @@ class _Walk:
                 return "its operands have codes of different widths"
         if kind is not None and kind.has_codes and kind.dtype.bits != beside.dtype.bits:
             return f"it makes {kind.dtype} of {beside.dtype}"
-        return self._weighted(node, found, beside) if isinstance(node.op, _WEIGHTED) else found
-
-    def _weighted(
-        self, node: Node, found: list[Value | None], x: TensorType
-    ) -> list[Value | None] | str:
-        """The operands of a product, with its weights and bias as codes."""
-        assert found[1] is not None
-        weights = weights_as_codes(found[1])
-        if isinstance(weights, str):
-            return weights
-        assert weights.data is not None
-        filters = weights.data.shape[0]
-        if isinstance(node.op, ConvTranspose2D | ConvTranspose3D):
-            filters *= node.op.groups
-        bias = found[2] if len(found) > 2 else None
-        both = with_bias(x, weights, bias, filters)
-        if isinstance(both, str):
-            return both
-        return [found[0], both.weights, both.bias] if bias is not None else [found[0], both.weights]
+        return product_operands(node, found, beside) if isinstance(node.op, WEIGHTED) else found
 
     def _write_codes(self, result: Value, kind: TensorType) -> None:
         """Let a node's result be the codes that a Quantize would make of it."""
@@ -479,26 +459,6 @@ def _multiply_instead(node: Node, codes: dict[Value, Value]) -> None:
         return
     node.op = Mul(activation=node.op.activation)
     node.replace_input_with(1, Value(divisor.name, divisor.type, data=factor))
-
-
-def is_implied(bounds: tuple[float, float], kind: TensorType) -> bool:
-    """Whether no code of a type stands for a number outside of bounds, but for half a step."""
-    low, high = _range(kind)
-    reach = _step(kind) / 2
-    return low >= bounds[0] - reach and high <= bounds[1] + reach
-
-
-def _range(kind: TensorType) -> tuple[float, float]:
-    """The least and the greatest number that codes of a type stand for."""
-    assert kind.quant is not None
-    ends = dequantize(np.asarray(kind.dtype.int_range), kind.quant, np.float64)
-    return float(ends[0]), float(ends[1])
-
-
-def _step(kind: TensorType) -> float:
-    quant: Quant | None = kind.quant
-    assert quant is not None
-    return quant.scale[0]
 
 
 def _formal(node: Node, index: int) -> Operand:

@@ -12,7 +12,7 @@ from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from nnconv.ops.quantize import Quantize
 from nnconv.passes.base import Pass
-from nnconv.passes.fold_qdq import is_implied
+from nnconv.passes.ranges import is_implied
 
 _TAKERS = (
     Conv2D,

@@ -8,15 +8,13 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import QuantRule, Role
 from nnconv.ir.types import TensorType
-from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D
-from nnconv.ops.matmul import FullyConnected, MatMul
+from nnconv.ops.matmul import MatMul
 from nnconv.ops.quantize import Dequantize, Quantize
 from nnconv.ops.reduce import ArgExtreme
 from nnconv.ops.shape import Rank, ShapeOf
 from nnconv.passes.base import Pass
-from nnconv.passes.weight_codes import resigned, weights_as_codes
+from nnconv.passes.weight_codes import WEIGHTED, resigned, weights_as_codes
 
-_WEIGHTED = (Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D, FullyConnected)
 _LOOKING = (Dequantize, Quantize, ArgExtreme, ShapeOf, Rank)
 """Ops whose results are the same whatever sign their operand's codes have."""
 
@@ -70,7 +68,7 @@ class _Regions:
         wanting: list[Value] = []  # of those that know both
         needing: list[Value] = []  # of products that know signed codes alone
         for node in graph.nodes:
-            if isinstance(node.op, _WEIGHTED) and not _has_signed_weights(node):
+            if isinstance(node.op, WEIGHTED) and not _has_signed_weights(node):
                 self.outside[node] = False
             elif keep and _needs_signs(node) and not _is_wide(node):
                 self.outside[node] = True
@@ -83,7 +81,7 @@ class _Regions:
                 self._join(values[0], value)
             if _needs_signs(node):
                 needing.append(values[0])
-            elif isinstance(node.op, _WEIGHTED) and not keep:
+            elif isinstance(node.op, WEIGHTED) and not keep:
                 wanting.append(values[0])
         if len(self.outside) <= len(needing) + len(wanting):
             needing += wanting
@@ -141,7 +139,7 @@ class _Walk:
             return
         values = [v for v in (*node.inputs, *node.outputs) if v is not None]
         turning = any(self.regions.turns(value) for value in values)
-        if isinstance(op, _WEIGHTED):
+        if isinstance(op, WEIGHTED):
             if turning or values[0].dtype not in _SIGNED:
                 self._align(node)
             elif values[1].dtype is DType.INT8 and values[1].data is not None:
@@ -151,7 +149,7 @@ class _Walk:
 
     def _sign(self, node: Node) -> None:
         """Let a node work on signed codes."""
-        aligned = isinstance(node.op, _WEIGHTED)
+        aligned = isinstance(node.op, WEIGHTED)
         for index, value in enumerate(node.inputs):
             if value is None or value.dtype not in _SIGNED or not value.type.has_codes:
                 continue
@@ -237,7 +235,7 @@ class _Walk:
                 node.replace_input_with(index, self._converted(value, _turned(value.type)))
             elif value.dtype is not wanted:
                 self._resign(node, index, value)
-        if isinstance(node.op, _WEIGHTED) and signed:
+        if isinstance(node.op, WEIGHTED) and signed:
             self._align(node)
         result = node.outputs[0]
         if result.type.has_codes and result.dtype.bits == 8 and result.dtype is not wanted:
@@ -290,7 +288,7 @@ def _needs_signs(node: Node) -> bool:
     values = [v for v in (*node.inputs, *node.outputs) if v is not None]
     if not any(_turns(v) for v in values):
         return False
-    if not isinstance(node.op, _WEIGHTED):
+    if not isinstance(node.op, WEIGHTED):
         return isinstance(node.op, MatMul)
     weights = node.inputs[1]
     assert weights is not None

@@ -5,14 +5,20 @@ Each function gives the constant, or the reason why there is none that means the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Value
+from nnconv.ir.graph import Node, Value
 from nnconv.ir.quant import Quant, dequantize, quantize
 from nnconv.ir.types import TensorType
+from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D
+from nnconv.ops.matmul import FullyConnected
+
+WEIGHTED = (Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D, FullyConnected)
+"""Products of data and weights, with a bias."""
 
 _SIGNED = {
     DType.INT8: DType.INT8,
@@ -28,6 +34,25 @@ MOST_BIAS = 1 << 30
 
 _EQUAL = 1e-6
 """Scales that differ relatively by no more are one: it is the rounding of a float32 product."""
+
+
+def product_operands(
+    node: Node, operands: Sequence[Value | None], x: TensorType
+) -> list[Value | None] | str:
+    """Operands of a product on codes of type ``x``, with weights and bias as codes."""
+    source, bias = operands[1], operands[2] if len(operands) > 2 else None
+    assert source is not None
+    weights = weights_as_codes(source)
+    if isinstance(weights, str):
+        return weights
+    assert weights.data is not None
+    filters = weights.data.shape[0]
+    if isinstance(node.op, ConvTranspose2D | ConvTranspose3D):
+        filters *= node.op.groups
+    both = with_bias(x, weights, bias, filters)
+    if isinstance(both, str):
+        return both
+    return [operands[0], both.weights] + ([] if bias is None else [both.bias])
 
 
 class Weighted(NamedTuple):
