@@ -208,7 +208,7 @@ def _axis(node: Node, op: r.CumSum, t: Target) -> str:
         return t.const(np.asarray(op.axis, np.int64))
     given = node.inputs[1]
     assert given is not None
-    name = t.int64(given)
+    name = t.stored(given) if given.dtype is DType.INT32 else t.int64(given)
     return name if given.shape == () else t.node("Reshape", [name, t.const(np.zeros(0, np.int64))])
 
 
