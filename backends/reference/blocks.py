@@ -27,7 +27,9 @@ def space_to_depth(op: SpaceToDepth, x: Array) -> list[Array]:
     """SpaceToDepth."""
     data, b = channels_last(x, op.layout), op.block
     n, h, w, c = data.shape
-    parts = data.reshape(n, h // b, b, w // b, b, c).transpose(0, 1, 3, 2, 4, 5)
+    parts = data.reshape(n, h // b, b, w // b, b, c)
+    order = (0, 1, 3, 5, 2, 4) if op.column_row_depth else (0, 1, 3, 2, 4, 5)
+    parts = parts.transpose(order)
     return [in_layout(parts.reshape(n, h // b, w // b, b * b * c), op.layout)]
 
 

@@ -32,6 +32,7 @@ class _DepthSpace(Move):
 
     layout: Layout = Layout.NHWC
     block: int
+    column_row_depth: bool = False
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
         target = other(self.layout)
@@ -63,7 +64,6 @@ def _scaled(dim: Dim, factor: int, divisor: int) -> Dim:
     return dim * factor // divisor
 
 
-@op_class
 class DepthToSpace(_DepthSpace):
     """Channels spread over ``block`` x ``block`` pixels.
 
@@ -71,8 +71,6 @@ class DepthToSpace(_DepthSpace):
     pixel shuffle), else it is block row, block column, depth (ONNX DCR, TFLite).
     TFLite, NNAPI and NNRt DEPTH_TO_SPACE, ONNX DepthToSpace.
     """
-
-    column_row_depth: bool = False
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         block = self.block
@@ -82,6 +80,7 @@ class DepthToSpace(_DepthSpace):
 class SpaceToDepth(_DepthSpace):
     """``block`` x ``block`` pixels gathered into channels: block row, block column, depth.
 
+    With ``column_row_depth`` depth is outermost, as in DepthToSpace.
     TFLite SPACE_TO_DEPTH, ONNX SpaceToDepth, NNAPI SPACE_TO_DEPTH, NNRt SPACE_TO_DEPTH.
     """
 

@@ -44,14 +44,15 @@ def export_space_to_depth(node: Node, t: Target) -> None:
     assert isinstance(op, SpaceToDepth)
     assert x is not None
     assert op.layout is Layout.NCHW, "blocks must be in NCHW here"
-    if t.inner_type(x) in _DEPTH_TYPES:
+    if t.inner_type(x) in _DEPTH_TYPES and not op.column_row_depth:
         t.set_codes(y, t.node("SpaceToDepth", [t.codes(x)], blocksize=op.block))
         return
     batch, channels, height, width = (extent(t, x, axis) for axis in range(4))
     tall, wide = (combine(t, "Div", size, op.block) for size in (height, width))
     split = [batch, channels, tall, op.block, wide, op.block]
     name = t.node("Reshape", [t.codes(x), extents(t, split)])
-    name = t.node("Transpose", [name], perm=(0, 3, 5, 1, 2, 4))
+    order = (0, 1, 3, 5, 2, 4) if op.column_row_depth else (0, 3, 5, 1, 2, 4)
+    name = t.node("Transpose", [name], perm=order)
     depth = combine(t, "Mul", channels, op.block * op.block)
     t.set_codes(y, t.node("Reshape", [name, extents(t, [batch, depth, tall, wide])]))
 
