@@ -43,7 +43,7 @@ class Texts(dict[Bytes, str]):
 
     def __missing__(self, raw: Bytes) -> str:
         kept = bytes(raw)
-        text = self[kept] = text_of(kept, 0, len(kept))
+        text = self[kept] = str(kept, "utf-8", "backslashreplace")  # as `text_of`
         return text
 
 
@@ -84,6 +84,9 @@ class TypeDecoder:
         Raises:
             BrokenMessageError: it is broken.
         """
+        if stop - start <= _MOST_CACHED and not isinstance(data, bytes):
+            data = bytes(data[start:stop])  # quicker to look at than a view
+            start, stop = 0, len(data)
         name = ""
         spans: list[Span] = []
         for key, _, first, last in fields(data, start, stop):
