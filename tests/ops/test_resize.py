@@ -151,3 +151,29 @@ def test_image_that_a_transpose_made(dtype: str, tmp_path: Path) -> None:
         b.output(b.op("TRANSPOSE", [back, perm], [(dtype, (1, 5, 2, 3), quant)]))
 
     check(Case("turned", build), tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_image_that_was_cut_from_what_a_transpose_made(dtype: str, tmp_path: Path) -> None:
+    """onnxruntime joins that one and the one to channels first to one that it can't resize."""
+
+    def build(b: TfliteBuilder) -> None:
+        quant = (0.05, 3) if dtype == "int8" else None
+        x = b.input("x", dtype, (3, 2, 6, 2), quant=quant)
+        perm = b.const(np.array([0, 3, 1, 2], np.int32))
+        turned = b.op("TRANSPOSE", [x, perm], [(dtype, (3, 2, 2, 6), quant)])
+        begin, size = (b.const(np.array(v, np.int32)) for v in ((0, 0, 1, 0), (3, 2, 1, 5)))
+        cut = b.op("SLICE", [turned, begin, size], [(dtype, (3, 2, 1, 5), quant)])
+        options = {"align_corners": False, "half_pixel_centers": False}
+        result = [(dtype, (3, 3, 7, 5), quant)]
+        extents = b.const(np.array([3, 7], np.int32))
+        resized = b.op("RESIZE_BILINEAR", [cut, extents], result, options=options)
+        ones = np.ones((3, 1, 2, 5), np.int8 if quant else np.float32)
+        bias = np.zeros(3, np.int32 if quant else np.float32)
+        weights = b.const(ones, quant=quant and (0.02, 0))
+        operands = [resized, weights, b.const(bias, quant=quant and (0.001, 0))]
+        options = {"stride_h": 1, "stride_w": 1, "padding": "VALID"}
+        maps = (dtype, (3, 3, 6, 3), quant and (0.3, 3))
+        b.output(b.op("CONV_2D", operands, [maps], options=options))
+
+    check(Case("turned", build), tmp_path)

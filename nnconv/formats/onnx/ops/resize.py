@@ -10,7 +10,8 @@ from nnconv.formats.onnx.bounds import bounded_elements
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import LayoutKind, Op
+from nnconv.ir.op import Op
+from nnconv.ops.conv import Conv2D, ConvTranspose2D
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest, nearest_indices
 from nnconv.ops.shape import Transpose
 from nnconv.ops.spatial import spatial_dims
@@ -42,6 +43,12 @@ _MOVED_AS = {
     DType.BOOL: DType.UINT8,
 }
 """For types that onnxruntime doesn't resize: one that it does."""
+
+_BARRIERS = (Conv2D, ConvTranspose2D)
+"""Ops that onnxruntime carries no Transpose past."""
+
+_MOST_LOOKED_AT = 32
+"""How many values before a resize are looked at for Transposes; behind more there may be some."""
 
 
 def _places(extent: int, size: int, coordinates: str) -> list[np.ndarray]:
@@ -117,19 +124,33 @@ def _extents(node: Node, op: ResizeBilinear | ResizeNearest, t: Target) -> tuple
 
 
 def _is_turned(x: Value, op: ResizeBilinear) -> bool:
-    """Whether x is what a Transpose made that onnxruntime would move behind the Resize, to no good.
+    """Whether Transposes made x that onnxruntime would move behind the Resize, to no good.
 
-    Its optimizer does so with any permutation, and its kernel then refuses images that are neither
-    NHWC nor NCHW. A Reshape to the same shape in between stops it.
+    Its optimizer carries any permutation as far as it can, joining those that it meets, and its
+    kernel then refuses images that are neither NHWC nor NCHW. A Reshape to the same shape on either
+    side stops it: before the Resize alone, or behind it alone, it doesn't always. One Transpose
+    between the two layouts is fine.
     """
-    before = x.producer
-    while before is not None and before.op.layout_kind is LayoutKind.TRANSPARENT:
-        first = before.inputs[0]
-        before = None if first is None else first.producer
-    if before is None or not isinstance(before.op, Transpose) or before.op.perm is None:
-        return False
-    spatial = {before.op.perm[dim] for dim in spatial_dims(4, op.layout)}
-    return spatial not in ({1, 2}, {2, 3})
+    found: Transpose | None = None
+    pending, seen = [x], {x}
+    while pending:
+        before = pending.pop().producer
+        if before is None or isinstance(before.op, _BARRIERS):
+            continue
+        if isinstance(before.op, Transpose):
+            perm = before.op.perm
+            if found is not None or perm is None or len(perm) != 4:
+                return True
+            found = before.op
+            if {perm[dim] for dim in spatial_dims(4, op.layout)} not in ({1, 2}, {2, 3}):
+                return True
+        for value in before.inputs:
+            if value is not None and value.data is None and value not in seen:
+                seen.add(value)
+                pending.append(value)
+        if len(seen) > _MOST_LOOKED_AT:
+            return True
+    return False
 
 
 def export_bilinear(node: Node, t: Target) -> None:
@@ -143,9 +164,10 @@ def export_bilinear(node: Node, t: Target) -> None:
     elif op.half_pixel:
         coordinates = "half_pixel"
     whole = x.quant is None and x.dtype.is_integer
+    turned = not t.plain and _is_turned(x, op)
     if whole:
         name = t.cast(t.codes(x), DType.FLOAT32)
-    elif _is_turned(x, op):
+    elif turned:
         name = t.node("Reshape", [t.codes(x), t.const([0, 0, 0, 0])])
         if t.is_quantized(x):
             name = t.dequantize(name, t.inner_quant(x), t.inner_type(x))
@@ -154,6 +176,8 @@ def export_bilinear(node: Node, t: Target) -> None:
     scales, sizes = _extents(node, op, t)
     inputs = [name, "", scales, sizes] if sizes else [name, "", scales]
     result = t.node("Resize", inputs, mode="linear", coordinate_transformation_mode=coordinates)
+    if turned:
+        result = t.node("Reshape", [result, t.const([0, 0, 0, 0])])
     if whole:
         t.set_codes(y, t.cast(result, y.dtype))
     else:
