@@ -16,6 +16,7 @@ from nnconv.ir.graph import Graph, Node, Signature, Value
 from nnconv.ir.op import Layout, Perm, Permuted
 from nnconv.ops.resize import ResizeBilinear
 from nnconv.ops.rewrite import constant_behind
+from nnconv.ops.shape import Reshape, Transpose
 from nnconv.ops.spatial import to_layout
 from nnconv.passes.base import Pass
 from nnconv.passes.layout_walk import (
@@ -91,10 +92,12 @@ class LayoutPass(Pass):
             else:
                 perm = settled.pop() if len(settled) == 1 else None
                 permuted = None if perm is None else node.op.permute_back(perm, node.input_types)
-            if perm is None or permuted is None or not self._worthwhile(node, permuted, flowing):
+            if perm is None:
+                permuted = _turned_before(node, flowing)
+            if permuted is None or not self._worthwhile(node, permuted, flowing):
                 continue
-            for value in node.outputs:
-                wanted[value] = perm
+            if perm is not None:
+                wanted.update((value, perm) for value in node.outputs)
             for source, wish in zip(node.inputs, permuted.operands, strict=True):
                 if source is not None and wish is not None and source.type.rank == len(wish):
                     counts = wishes.setdefault(source, {})
@@ -191,3 +194,16 @@ class LayoutPass(Pass):
                 graph.inputs[index] = moved
                 walk.replace(value, perm, moved)
                 self.moved_io.append(value.name)
+
+
+def _turned_before(node: Node, flowing: dict[Value, Perm]) -> Permuted | None:
+    """A Transpose behind a Reshape of a moved value as what would better stand before that.
+
+    There one transpose does for both what is turned back and what the source turns.
+    """
+    value = node.inputs[0] if isinstance(node.op, Transpose) else None
+    before = value.producer if value is not None else None
+    if before is None or not isinstance(before.op, Reshape) or before.inputs[0] not in flowing:
+        return None
+    perm: Perm | None = node.op.perm  # type: ignore[attr-defined]
+    return None if perm is None else node.op.permute_back(tuple(range(len(perm))), node.input_types)

@@ -96,6 +96,15 @@ def test_pixels_as_tokens() -> None:
     assert move(net.graph) == 1
 
 
+def test_columns_of_pixels_as_a_sequence_take_one_transpose() -> None:
+    """CRNN, for text: channels and rows together are what is told of a column."""
+    net = Net(2, 3, 4, 6)
+    columns = net.add(Reshape(shape=(2, 32, 6)), net.conv(net.x, 8))
+    columns = net.add(Transpose(perm=(2, 0, 1)), columns)
+    net.out(net.add(FullyConnected(), columns, net.floats(5, 32), None))
+    assert move(net.graph) == 2
+
+
 def test_a_mean_of_flattened_pixels() -> None:
     net = Net(2, 3, 4, 6)
     flat = net.add(Reshape(shape=(2, 8, 24)), net.conv(net.x, 8))
