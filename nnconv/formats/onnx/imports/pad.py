@@ -165,18 +165,18 @@ def import_center_crop_pad(src: Source) -> None:
 
 
 def _center_at_run_time(src: Source, x: Value, axes: tuple[int, ...]) -> None:
-    zero, two = (src.const(np.asarray([n], np.int64)) for n in (0, 2))
+    zero, two = (src.const(np.asarray([n], np.int32)) for n in (0, 2))
     wanted = src.operand(1)
-    if wanted.dtype is not DType.INT64:
-        wanted = src.add(Cast(dtype=DType.INT64), [wanted])
-    sizes = src.add(ShapeOf(dtype=DType.INT64, dims=axes), [x])
+    if wanted.dtype is not DType.INT32:
+        wanted = src.add(Cast(dtype=DType.INT32), [wanted])
+    sizes = src.add(ShapeOf(dtype=DType.INT32, dims=axes), [x])
     excess = src.add(e.Maximum(), [src.add(e.Sub(), [sizes, wanted]), zero])
     first = src.add(e.FloorDiv(), [excess, two])
     last = src.add(e.Add(), [first, src.add(e.Minimum(), [sizes, wanted])])
     rank = src.rank(x)
     starts, ends = (_scattered(src, part, axes, rank) for part in (first, last))
     if len(axes) != rank:
-        whole = src.add(ShapeOf(dtype=DType.INT64), [x])
+        whole = src.add(ShapeOf(dtype=DType.INT32), [x])
         rest = np.asarray([i not in axes for i in range(rank)])
         ends = src.add(e.Select(), [src.const(rest), whole, ends])
     cut = src.add(Slice(starts=None, ends=None, strides=(1,) * rank), [x, starts, ends])
@@ -191,8 +191,8 @@ def _scattered(src: Source, values: Value, axes: tuple[int, ...], rank: int) -> 
     if axes == tuple(range(rank)):
         return values
     places = [axes.index(i) if i in axes else len(axes) for i in range(rank)]
-    with_zero = src.add(Concat(axis=0), [values, src.const(np.asarray([0], np.int64))])
-    return src.add(Gather(axis=0), [with_zero, src.const(np.asarray(places, np.int64))])
+    with_zero = src.add(Concat(axis=0), [values, src.const(np.asarray([0], np.int32))])
+    return src.add(Gather(axis=0), [with_zero, src.const(np.asarray(places, np.int32))])
 
 
 IMPORTERS: dict[str, Importer] = {

@@ -1,0 +1,150 @@
+"""Pads of other kinds: by cuts, by elements picked by their places, by copies of edges."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.types import static_shape
+from nnconv.ops.gather import Gather
+from nnconv.ops.quantize import Cast
+from nnconv.ops.shape import Concat, Reshape, Tile, Transpose
+from nnconv.ops.slices import Pad, PadMode, Slice
+
+_NUMPY_MODES = {
+    PadMode.REFLECT: "reflect",
+    PadMode.SYMMETRIC: "symmetric",
+    PadMode.EDGE: "edge",
+    PadMode.WRAP: "wrap",
+}
+
+MOST_DIMENSIONS = 5
+
+
+def _operand(node: Node) -> tuple[Pad, Value]:
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, Pad)
+    assert x is not None
+    return op, x
+
+
+def cut_first(node: Node, b: Builder) -> list[Value] | None:
+    """Negative counts: a Slice before."""
+    op, x = _operand(node)
+    if op.before is None or op.after is None or min((*op.before, *op.after), default=0) >= 0:
+        return None
+    if op.mode is PadMode.CONSTANT and not _leaves_any(op, x):
+        return None
+    cut = Slice(
+        starts=tuple(max(-n, 0) for n in op.before),
+        ends=tuple(n if n < 0 else None for n in op.after),
+        strides=(1,) * len(op.before),
+    )
+    left = b.add(cut, [x], quant=x.quant)
+    before, after = (tuple(max(n, 0) for n in counts) for counts in (op.before, op.after))
+    if not any((*before, *after)):
+        return [left]
+    return [b.add(op.replace(before=before, after=after), [left, *node.inputs[1:]], quant=x.quant)]
+
+
+def _leaves_any(op: Pad, x: Value) -> bool:
+    """Whether what is cut off lies in x, not in what was put in."""
+    assert op.before is not None
+    assert op.after is not None
+    if x.shape is None:
+        return False
+    return all(
+        not isinstance(n, int) or (n + before >= 0 and n + after >= 0 and n + before + after >= 0)
+        for n, before, after in zip(x.shape, op.before, op.after, strict=True)
+    )
+
+
+def pick(node: Node, b: Builder) -> list[Value] | None:
+    """Modes that repeat elements, of known extents: a Gather along each dimension."""
+    op, x = _operand(node)
+    shape = static_shape(x.shape)
+    if op.mode is PadMode.CONSTANT or op.before is None or op.after is None or shape is None:
+        return None
+    for axis, (before, after, n) in enumerate(zip(op.before, op.after, shape, strict=True)):
+        if before or after:
+            places = np.pad(np.arange(n), (before, after), mode=_NUMPY_MODES[op.mode])  # type: ignore[call-overload]
+            index = b.const(places.astype(np.int32))
+            x = b.add(Gather(axis=axis), [x, index], quant=x.quant)
+    return [x]
+
+
+def copy_edges(node: Node, b: Builder) -> list[Value] | None:
+    """EDGE and WRAP of open extents: parts of x beside it."""
+    op, x = _operand(node)
+    if op.mode not in (PadMode.EDGE, PadMode.WRAP) or op.before is None or op.after is None:
+        return None
+    rank = len(op.before)
+
+    def part(axis: int, start: int | None, end: int | None) -> Value:
+        cut = Slice(
+            starts=tuple(start if i == axis else 0 for i in range(rank)),
+            ends=tuple(end if i == axis else None for i in range(rank)),
+            strides=(1,) * rank,
+        )
+        return b.add(cut, [x], quant=x.quant)
+
+    def copies(axis: int, start: int | None, end: int | None, count: int) -> Value:
+        repeats = tuple(count if i == axis else 1 for i in range(rank))
+        return b.add(Tile(repeats=repeats), [part(axis, start, end)], quant=x.quant)
+
+    for axis, (before, after) in enumerate(zip(op.before, op.after, strict=True)):
+        parts = [x]
+        if before:
+            edge = op.mode is PadMode.EDGE
+            parts.insert(0, copies(axis, 0, 1, before) if edge else part(axis, -before, None))
+        if after:
+            edge = op.mode is PadMode.EDGE
+            parts.append(copies(axis, -1, None, after) if edge else part(axis, 0, after))
+        if len(parts) > 1:
+            x = b.add(Concat(axis=axis), parts, quant=x.quant)
+    return [x]
+
+
+def in_pairs(node: Node, b: Builder) -> list[Value] | None:
+    """Flat counts, or of some dimensions: as [rank, 2] of all."""
+    op, x = _operand(node)
+    pads = node.inputs[1] if len(node.inputs) > 1 else None
+    if pads is None or not (op.flat or op.axes is not None) or x.shape is None:
+        return None
+    rank = len(x.shape)
+    axes = tuple(range(rank)) if op.axes is None else op.axes
+    if pads.dtype is not DType.INT32:
+        pads = b.add(Cast(dtype=DType.INT32), [pads])
+    if op.flat:
+        pads = b.add(Transpose(perm=(1, 0)), [b.add(Reshape(shape=(2, len(axes))), [pads])])
+    if op.axes is not None:
+        places = [axes.index(i) if i in axes else len(axes) for i in range(rank)]
+        with_zeros = b.add(Concat(axis=0), [pads, b.const(np.zeros((1, 2), np.int32))])
+        pads = b.add(Gather(axis=0), [with_zeros, b.const(np.asarray(places, np.int32))])
+    plain = op.replace(flat=False, axes=None)
+    return [b.add(plain, [x, pads, *node.inputs[2:]], quant=x.quant)]
+
+
+def one_by_one(node: Node, b: Builder) -> list[Value] | None:
+    """More dimensions than formats take: each padded by itself, among those before and after."""
+    op, x = _operand(node)
+    shape = static_shape(x.shape)
+    if op.before is None or op.after is None or shape is None or len(shape) <= MOST_DIMENSIONS:
+        return None
+    dims = list(shape)
+    for axis, (before, after) in enumerate(zip(op.before, op.after, strict=True)):
+        if not before and not after:
+            continue
+        around = (int(np.prod(dims[:axis])), dims[axis], int(np.prod(dims[axis + 1 :])))
+        flat = b.add(Reshape(shape=around), [x], quant=x.quant)
+        part = op.replace(before=(0, before, 0), after=(0, after, 0))
+        padded = b.add(part, [flat, *node.inputs[1:]], quant=x.quant)
+        dims[axis] += before + after
+        x = b.add(Reshape(shape=tuple(dims)), [padded], quant=x.quant)
+    return [x]
+
+
+PAD = (cut_first, in_pairs, pick, copy_edges, one_by_one)
+"""What a Pad can become, the best first."""
