@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from nnconv.formats.onnx.content import MOST_AXES
 from nnconv.formats.onnx.protoread import (
     BrokenMessageError,
     Bytes,
@@ -152,15 +153,14 @@ class TypeDecoder:
         if not shapes:
             return ValueType(dtype, None, "")
         data, start, stop = merged(shapes)
-        return ValueType(
-            dtype,
-            tuple(
-                self._dim(data, first, last)
-                for key, _, first, last in fields(data, start, stop)
-                if key == 0x0A
-            ),
-            "",
-        )
+        dims = [
+            self._dim(data, first, last)
+            for key, _, first, last in fields(data, start, stop)
+            if key == 0x0A
+        ]
+        if len(dims) > MOST_AXES:
+            raise BrokenMessageError(f"it has {len(dims)} axes, allowed are {MOST_AXES}")
+        return ValueType(dtype, tuple(dims), "")
 
     def _dim(self, data: Bytes, start: int, stop: int) -> int | str | None:
         """An extent or a symbol; what writers mean by a negative extent is that it is unknown."""

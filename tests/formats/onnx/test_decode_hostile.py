@@ -173,6 +173,11 @@ def attribute(content, name=b"k"):
         (field(11, b"\x0a\x01x\x12\x03\x0a\x01\x08"), "input #0, `x`", "ends within"),
         (field(12, b"\x0a\x01x\x12\x04\x0a\x02\x08\x63"), "output #0, `x`", "99 is unknown"),
         (field(13, b"\x0a\x09"), "value_info #0", "room for 0"),
+        (
+            field(11, b"\x0a\x01x" + field(2, field(1, field(2, b"\x0a\x00" * 65)))),
+            "input #0, `x`",
+            "it has 65 axes, allowed are 64",
+        ),
     ],
 )
 def test_errors_say_where(graph, where, message):
@@ -286,7 +291,7 @@ def many(content, count=100_000):
         model(field(5, b"\x10\x07\x08" + protobuf.varint(MANY) + b"\x38\x00" * MANY)),
         model(field(5, b"\x10\x01\x08" + protobuf.varint(MANY) + b"\x25abcd" * MANY)),
         model(field(5, b"\x10\x08\x08" + protobuf.varint(MANY) + b"\x32\x00" * MANY)),
-        model(field(11, field(2, field(1, field(2, b"\x0a\x00" * MANY))))),
+        many(field(11, field(2, field(1, field(2, b"\x0a\x00" * 64)))), 5_000),
         model(attribute(field(11, b"") * MANY + b"\xa0\x01\x0a")),
         model(attribute(field(15, b"") * MANY + b"\xa0\x01\x0e")),
         model(attribute(field(6, b"") * MANY + b"\xa0\x01\x05")),
