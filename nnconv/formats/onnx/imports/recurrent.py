@@ -56,8 +56,8 @@ def emit_layer(
     results = src.add_many(op, operands)
     for place, value in enumerate(results):
         if src.wants(place):
-            perm = (1, 0, 2) if place else (2, 0, 1, 3)
-            src.bind(place, src.add(Transpose(perm=perm), [value]))
+            turned = Transpose(perm=(1, 0, 2) if place else (2, 0, 1, 3))
+            src.bind(place, src.add(turned, [value]))
 
 
 def _functions(src: Source, standard: Sequence[str]) -> tuple[Function, ...]:

@@ -1,0 +1,293 @@
+"""Recurrent layers as products, activations and a loop, or steps written out (see ``steps``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.steps import Run, Scope, run_steps, zeros
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ir.types import TensorType
+from nnconv.ops import activation as more
+from nnconv.ops import elementwise as e
+from nnconv.ops.gather import Gather
+from nnconv.ops.matmul import FullyConnected, MatMul
+from nnconv.ops.quantize import Cast, Dequantize
+from nnconv.ops.recurrent import Function, GruLayer, Layer, LstmLayer, RnnLayer
+from nnconv.ops.rewrite import constant_behind
+from nnconv.ops.shape import ShapeOf, Split, Squeeze, Stack, Unsqueeze
+from nnconv.ops.slices import Slice
+
+
+def _number(b: Builder, x: Value, number: float) -> Value:
+    return b.const(np.asarray(number, x.dtype.numpy), dtype=x.dtype)
+
+
+def _affine(b: Builder, x: Value, factor: float, term: float) -> Value:
+    if factor != 1:
+        x = b.add(e.Mul(), [x, _number(b, x, factor)])
+    return b.add(e.Add(), [x, _number(b, x, term)]) if term else x
+
+
+_PLAIN: dict[str, Callable[[Function], Op]] = {
+    "Relu": lambda _: e.Clip(low=0.0, high=float("inf")),
+    "Tanh": lambda _: e.Tanh(),
+    "Sigmoid": lambda _: e.Sigmoid(),
+    "LeakyRelu": lambda f: e.LeakyRelu(alpha=f.alpha),
+    "ThresholdedRelu": lambda f: more.ThresholdedRelu(alpha=f.alpha),
+    "HardSigmoid": lambda f: more.HardSigmoid(alpha=f.alpha, beta=f.beta),
+    "Elu": lambda f: e.Elu(alpha=f.alpha),
+    "Softsign": lambda _: more.Softsign(),
+    "Softplus": lambda _: more.Softplus(),
+}
+
+
+def apply(b: Builder, function: Function, x: Value, clip: float = 0.0) -> Value:
+    """An activation of ``x``, or of ``x`` clipped."""
+    if clip > 0:
+        x = b.add(e.Clip(low=-clip, high=clip), [x])
+    if function.name == "Affine":
+        return _affine(b, x, function.alpha, function.beta)
+    if function.name == "ScaledTanh":
+        inside = b.add(e.Tanh(), [_affine(b, x, function.beta, 0.0)])
+        return _affine(b, inside, function.alpha, 0.0)
+    return b.add(_PLAIN[function.name](function), [x])
+
+
+def part(b: Builder, value: Value, index: int, start: int = 0, end: int | None = None) -> Value:
+    """Rows ``start`` to ``end`` of value[index]; of weights in a small type a view, widened."""
+    source = constant_behind(value)
+    if source is not None and source.data is not None:
+        data = source.data[index][start:end]
+        quant = source.quant
+        if quant is None or quant.axis is None:
+            kind = TensorType(source.dtype, data.shape, quant)
+            view = Value(value.name, kind, data=data, origin=value.origin)
+            if source is value:
+                return view
+            assert value.producer is not None
+            op = value.producer.op
+            assert isinstance(op, Cast | Dequantize)
+            return b.add(op, [view])
+    count = value.shape[0] if value.shape is not None else None
+    if count == 1:
+        value = b.add(Squeeze(axes=(0,)), [value])
+    else:
+        value = b.add(Gather(axis=0), [value, b.const(np.asarray(index, np.int32))])
+    if start == 0 and end is None:
+        return value
+    rest = value.type.rank or 0
+    starts, ends = (start, *[None] * (rest - 1)), (end, *[None] * (rest - 1))
+    return b.add(Slice(starts=starts, ends=ends, strides=(1,) * rest), [value])
+
+
+def product(b: Builder, x: Value, weights: Value, bias: Value | None = None) -> Value:
+    """X times the transpose of weights [O,I], plus bias."""
+    if constant_behind(weights) is not None and (bias is None or bias.data is not None):
+        return b.add(FullyConnected(), [x, weights, *([] if bias is None else [bias])])
+    if constant_behind(weights) is not None:
+        result = b.add(FullyConnected(), [x, weights])
+    else:
+        result = b.add(MatMul(transpose_b=True), [x, weights])
+    return result if bias is None else b.add(e.Add(), [result, bias])
+
+
+class _Side:
+    """One direction of a layer as nodes."""
+
+    def __init__(self, node: Node, b: Builder, index: int) -> None:
+        op = node.op
+        assert isinstance(op, Layer)
+        self.op, self.b, self.index = op, b, index
+        self.given: list[Value | None] = [*node.inputs, *[None] * (8 - len(node.inputs))]
+        recurrent = self.given[2]
+        assert recurrent is not None
+        assert recurrent.shape is not None
+        size = recurrent.shape[2]
+        if not isinstance(size, int):
+            raise ValueError("the number of cells isn't known")
+        self.size = size
+        each = op.functions_each
+        self.functions = op.functions[index * each : (index + 1) * each]
+        #: the rows whose recurrent bias may be added before: all but a gate that is multiplied
+        self.early = op.gates * size
+        if isinstance(op, GruLayer) and op.reset_after:
+            self.early = 2 * size
+
+    def rows(self, operand: int, start: int = 0, end: int | None = None) -> Value:
+        """Rows of this direction's part of an operand."""
+        value = self.given[operand]
+        assert value is not None
+        return part(self.b, value, self.index, start, end)
+
+    def projected(self) -> Value:
+        """The product of x and the weights, with the biases that can be added beforehand."""
+        b, rows, x = self.b, self.op.gates * self.size, self.given[0]
+        assert x is not None
+        bias = None
+        if self.given[3] is not None:
+            own = self.rows(3, 0, rows)
+            early = self.rows(3, rows, rows + self.early)
+            if own.data is not None and early.data is not None:
+                data = own.data.copy()
+                data[: self.early] += early.data
+                bias = b.const(data, own.name, dtype=own.dtype)
+            else:
+                bias = b.add(e.Add(), [own, self._padded(early, rows)])
+        return product(b, x, self.rows(1), bias)
+
+    def _padded(self, early: Value, rows: int) -> Value:
+        if self.early == rows:
+            return early
+        from nnconv.ops.slices import Pad
+
+        return self.b.add(Pad(before=(0,), after=(rows - self.early,)), [early])
+
+    def states(self) -> list[Value]:
+        """The states before the first step."""
+        places = (5, 6) if isinstance(self.op, LstmLayer) else (5,)
+        return [self._state(place) for place in places]
+
+    def _state(self, place: int) -> Value:
+        if self.given[place] is not None:
+            return self.rows(place)
+        x = self.given[0]
+        assert x is not None
+        batch = x.shape[1] if x.shape is not None else None
+        if isinstance(batch, int):
+            return zeros(self.b, x.dtype, x, (batch, self.size))
+        return zeros(self.b, x.dtype, self.b.add(ShapeOf(dims=(1,)), [x]), (None, self.size))
+
+    def gate(self, b: Builder, which: int, x: Value) -> Value:
+        """A gate's activation, number ``which``."""
+        return apply(b, self.functions[which], x, self.op.clip)
+
+    def step(self) -> Callable[[Scope, Value, list[Value]], list[Value]]:
+        """What a step is."""
+        if isinstance(self.op, LstmLayer):
+            return self._lstm(self.op)
+        if isinstance(self.op, GruLayer):
+            return self._gru_after() if self.op.reset_after else self._gru()
+        recurrent = self.rows(2)
+
+        def step(s: Scope, piece: Value, states: list[Value]) -> list[Value]:
+            b = s.builder
+            total = b.add(e.Add(), [piece, product(b, states[0], s.take(recurrent))])
+            return [self.gate(b, 0, total)]
+
+        return step
+
+    def _lstm(self, op: LstmLayer) -> Callable[[Scope, Value, list[Value]], list[Value]]:
+        recurrent = self.rows(2)
+        peepholes: list[Value | None] = [None] * 3
+        if self.given[7] is not None:
+            n = self.size
+            peepholes = [self.rows(7, i * n, (i + 1) * n) for i in range(3)]
+
+        def step(s: Scope, piece: Value, states: list[Value]) -> list[Value]:
+            b, (h, c) = s.builder, states
+
+            def gate(x: Value, place: int, cell: Value) -> Value:
+                peephole = peepholes[place]
+                if peephole is not None:
+                    x = b.add(e.Add(), [x, b.add(e.Mul(), [s.take(peephole), cell])])
+                return self.gate(b, 0, x)
+
+            total = b.add(e.Add(), [piece, product(b, h, s.take(recurrent))])
+            i, o, f, new = b.add_many(Split(axis=1, sizes=(self.size,) * 4), [total])
+            take = gate(i, 0, c)
+            keep = b.add(e.Sub(), [_number(b, i, 1.0), take]) if op.coupled else gate(f, 2, c)
+            kept = b.add(e.Mul(), [keep, c])
+            c = b.add(e.Add(), [kept, b.add(e.Mul(), [take, self.gate(b, 1, new)])])
+            return [b.add(e.Mul(), [gate(o, 1, c), apply(b, self.functions[2], c)]), c]
+
+        return step
+
+    def _gru(self) -> Callable[[Scope, Value, list[Value]], list[Value]]:
+        n = self.size
+        gates, candidate = self.rows(2, 0, 2 * n), self.rows(2, 2 * n, 3 * n)
+
+        def step(s: Scope, piece: Value, states: list[Value]) -> list[Value]:
+            b, h = s.builder, states[0]
+            opening, rest = b.add_many(Split(axis=1, sizes=(2 * n, n)), [piece])
+            both = b.add(e.Add(), [opening, product(b, h, s.take(gates))])
+            update, reset = b.add_many(Split(axis=1, sizes=(n, n)), [self.gate(b, 0, both)])
+            inside = product(b, b.add(e.Mul(), [reset, h]), s.take(candidate))
+            return [self._mixed(b, h, update, b.add(e.Add(), [rest, inside]))]
+
+        return step
+
+    def _gru_after(self) -> Callable[[Scope, Value, list[Value]], list[Value]]:
+        n = self.size
+        recurrent, bias = self.rows(2), None
+        if self.given[3] is not None:
+            bias = self.rows(3, 5 * n, 6 * n)
+
+        def step(s: Scope, piece: Value, states: list[Value]) -> list[Value]:
+            b, h = s.builder, states[0]
+            halves = Split(axis=1, sizes=(2 * n, n))
+            opening, rest = b.add_many(halves, [piece])
+            gates, inside = b.add_many(halves, [product(b, h, s.take(recurrent))])
+            both = self.gate(b, 0, b.add(e.Add(), [opening, gates]))
+            update, reset = b.add_many(Split(axis=1, sizes=(n, n)), [both])
+            if bias is not None:
+                inside = b.add(e.Add(), [inside, s.take(bias)])
+            inside = b.add(e.Mul(), [reset, inside])
+            return [self._mixed(b, h, update, b.add(e.Add(), [rest, inside]))]
+
+        return step
+
+    def _mixed(self, b: Builder, h: Value, update: Value, candidate: Value) -> Value:
+        """(1 - z) * n + z * h as n + z * (h - n)."""
+        new = self.gate(b, 1, candidate)
+        change = b.add(e.Mul(), [update, b.add(e.Sub(), [h, new])])
+        return b.add(e.Add(), [new, change])
+
+
+def decompose_layer(node: Node, b: Builder) -> Sequence[Value] | None:
+    """A layer, direction by direction."""
+    op, graph = node.op, node.graph
+    assert isinstance(op, Layer)
+    assert graph is not None
+    going_out = graph.output_set()
+    wanted = [bool(v.use_count) or v in going_out for v in node.outputs]
+    lengths = node.inputs[4] if len(node.inputs) > 4 else None
+    if lengths is not None and lengths.dtype is not DType.INT32:
+        lengths = b.add(Cast(dtype=DType.INT32), [lengths])
+    sequences, last = [], []
+    for index, reverse in enumerate(op.directions):
+        side = _Side(node, b, index)
+        weights = op.gates * side.size * side.size
+        run = Run(side.step(), reverse, lengths, wanted[0], weights)
+        sequence, states = run_steps(b, side.projected(), side.states(), run)
+        sequences.append(sequence)
+        last.append(states)
+    results = []
+    for place, is_wanted in enumerate(wanted):
+        parts = sequences if place == 0 else [states[place - 1] for states in last]
+        if not is_wanted:
+            kind = node.outputs[place].dtype
+            results.append(b.const(np.zeros((0,), kind.numpy), dtype=kind))
+        else:
+            results.append(_joined(b, parts, 1 if place == 0 else 0))
+    return results
+
+
+def _joined(b: Builder, parts: Sequence[Value | None], axis: int) -> Value:
+    """The directions' values along a new axis."""
+    values = [v for v in parts if v is not None]
+    if len(values) == 1:
+        return b.add(Unsqueeze(axes=(axis,)), values)
+    return b.add(Stack(axis=axis), values)
+
+
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    RnnLayer: (decompose_layer,),
+    GruLayer: (decompose_layer,),
+    LstmLayer: (decompose_layer,),
+}
