@@ -126,6 +126,7 @@ def tflite_passes(
     inside. The pass ``fold_qdq`` remembers what can't work on codes.
     """
     from nnconv.passes.fold_constants import FoldConstantsPass
+    from nnconv.passes.fold_dynamic import FoldDynamicPass
     from nnconv.passes.fold_pads import FoldPadsPass
     from nnconv.passes.fold_qdq import FoldQdqPass
     from nnconv.passes.fold_scales import FoldScalesPass

@@ -7,7 +7,15 @@ from nnconv.backends.reference.executor import Array, Kernel
 
 from nnconv.ir.dtype import DType
 from nnconv.ir.op import Op
-from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, LooseCast, Quantize
+from nnconv.ops.quantize import (
+    Bitcast,
+    Cast,
+    Dequantize,
+    DynamicQuantize,
+    FakeQuant,
+    LooseCast,
+    Quantize,
+)
 
 
 def keep(op: Op, x: Array) -> list[Array]:
@@ -56,6 +64,16 @@ def bitcast(op: Bitcast, x: Array) -> list[Array]:
     return [data.view(target)[..., 0]]
 
 
+def dynamic_quantize(op: DynamicQuantize, x: Array) -> list[Array]:
+    """DynamicQuantize, in float32."""
+    least, greatest = np.minimum(x.min(initial=0), 0), np.maximum(x.max(initial=0), 0)
+    scale = np.float32((greatest - least) / np.float32(255))
+    step = scale if scale > 0 else np.float32(1)
+    point = np.clip(np.rint(-least / step), 0, 255)
+    codes = np.clip(np.rint(x / step) + point, 0, 255)
+    return [codes.astype(np.uint8), np.asarray(scale), np.asarray(point.astype(np.uint8))]
+
+
 def fake_quant(op: FakeQuant, x: Array) -> list[Array]:
     """FakeQuant."""
     scale, low, high = op.grid()
@@ -70,4 +88,5 @@ KERNELS: dict[type[Op], Kernel] = {
     LooseCast: loose_cast,
     Bitcast: bitcast,
     FakeQuant: fake_quant,
+    DynamicQuantize: dynamic_quantize,
 }

@@ -98,6 +98,26 @@ class Bitcast(Op):
         return (TensorType(self.dtype, x.shape[:-1]),)
 
 
+class DynamicQuantize(Op):
+    """Real values to uint8 over their own range, of which 0 is part: codes, scale, zero point.
+
+    scale = (greatest - least) / 255; zero point = -least / scale and codes = x / scale, both
+    rounded half to even, and clamped; codes have the zero point added. The last two are scalars.
+    ONNX DynamicQuantizeLinear; part of TFLite's products of floats and int8 weights.
+    """
+
+    operands = (Operand("x", frozenset({DType.FLOAT32})),)
+    quant_rule = QuantRule.EXACT
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        return (
+            TensorType(DType.UINT8, x.shape),
+            TensorType(x.dtype, ()),
+            TensorType(DType.UINT8, ()),
+        )
+
+
 @op_class
 class FakeQuant(Op):
     """Real values rounded to the grid of ``bits`` between ``low`` and ``high``. TFLite FAKE_QUANT.

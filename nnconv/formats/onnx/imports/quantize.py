@@ -11,7 +11,7 @@ from nnconv.ir.graph import Value
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import static_shape
 from nnconv.ops.elementwise import Add, Clip, Div, Mul, Round, Sub
-from nnconv.ops.quantize import Cast, Dequantize, Quantize
+from nnconv.ops.quantize import Cast, Dequantize, DynamicQuantize, Quantize
 from nnconv.ops.shape import BroadcastTo, Reshape, Unsqueeze
 from nnconv.ops.slices import Slice
 
@@ -187,7 +187,13 @@ def import_quantize_linear(src: Source) -> None:
     src.emit(Quantize(dtype=dtype), [x], quants=[quant])
 
 
+def import_dynamic_quantize_linear(src: Source) -> None:
+    """DynamicQuantizeLinear."""
+    src.emit(DynamicQuantize(), [src.operand(0)])
+
+
 IMPORTERS: dict[str, Importer] = {
     "DequantizeLinear": import_dequantize_linear,
     "QuantizeLinear": import_quantize_linear,
+    "DynamicQuantizeLinear": import_dynamic_quantize_linear,
 }

@@ -11,7 +11,15 @@ from nnconv.ir.dtype import COMPLEXES, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops.elementwise import Binary, Unary
-from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, LooseCast, Quantize
+from nnconv.ops.quantize import (
+    Bitcast,
+    Cast,
+    Dequantize,
+    DynamicQuantize,
+    FakeQuant,
+    LooseCast,
+    Quantize,
+)
 
 _WIDE = frozenset({DType.INT32, DType.INT64})
 _ALONE = (Unary, Binary, Quantize)
@@ -153,6 +161,16 @@ def export_fake_quant(node: Node, t: Target) -> None:
     t.set_real(y, t.node("Add", [t.node("Mul", [rounded, t.floats(scale, x)]), t.floats(low, x)]))
 
 
+def export_dynamic_quantize(node: Node, t: Target) -> None:
+    """DynamicQuantize: DynamicQuantizeLinear."""
+    for value, name in zip(
+        node.outputs,
+        t.nodes_of("DynamicQuantizeLinear", [t.real(node.inputs[0])], 3),
+        strict=True,
+    ):
+        t.set_stored(value, name)
+
+
 EXPORTERS: dict[type[Op], Exporter] = {
     Quantize: export_quantize,
     Dequantize: export_dequantize,
@@ -160,4 +178,5 @@ EXPORTERS: dict[type[Op], Exporter] = {
     LooseCast: export_loose_cast,
     Bitcast: export_bitcast,
     FakeQuant: export_fake_quant,
+    DynamicQuantize: export_dynamic_quantize,
 }
