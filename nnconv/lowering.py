@@ -146,6 +146,8 @@ def tflite_passes(
         *([ToFloatsPass(), PrunePass()] if in_floats else []),
         TidyPass(),
         GroupNormsPass(),
+        FoldDynamicPass(),
+        PrunePass(),
         JoinProductsPass(),
         FoldScalesPass(),
         FuseActivationsPass(),

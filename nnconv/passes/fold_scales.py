@@ -12,7 +12,14 @@ from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation
 from nnconv.ir.quant import dequantize
 from nnconv.ir.types import TensorType, static_shape
-from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D
+from nnconv.ops.conv import (
+    Conv1D,
+    Conv2D,
+    Conv3D,
+    ConvTranspose1D,
+    ConvTranspose2D,
+    ConvTranspose3D,
+)
 from nnconv.ops.elementwise import Add, Div, Mul, Sub
 from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.quantize import Dequantize
@@ -21,7 +28,8 @@ from nnconv.ops.spatial import channel_dim
 from nnconv.ops.standardize import BatchNormalization
 from nnconv.passes.base import Pass
 
-_Product = Conv2D | Conv3D | ConvTranspose2D | ConvTranspose3D | FullyConnected
+_Transposed = ConvTranspose1D | ConvTranspose2D | ConvTranspose3D
+_Product = Conv1D | Conv2D | Conv3D | _Transposed | FullyConnected
 _Affine = Add | Sub | Mul | Div
 
 
@@ -138,7 +146,7 @@ def _filters(product: Node) -> int | None:
     if shape is None:
         return None
     op = product.op
-    return shape[0] * (op.groups if isinstance(op, ConvTranspose2D | ConvTranspose3D) else 1)
+    return shape[0] * (op.groups if isinstance(op, _Transposed) else 1)
 
 
 def _channel(product: Node, rank: int) -> int:
@@ -186,7 +194,7 @@ def _scaled(product: Node, factors: np.ndarray) -> np.ndarray | None:
         return None
     data, op = weights.data, product.op
     rest = (1,) * (data.ndim - 2)
-    if isinstance(op, ConvTranspose2D | ConvTranspose3D):
+    if isinstance(op, _Transposed):
         by_group = factors.reshape(op.groups, -1).T  # [filters of a group, groups]
         spread = np.repeat(by_group, data.shape[-1] // op.groups, axis=1)
         factors = spread.reshape(data.shape[0], *rest, data.shape[-1])

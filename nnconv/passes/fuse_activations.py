@@ -6,7 +6,14 @@ from typing import ClassVar
 
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation
-from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D
+from nnconv.ops.conv import (
+    Conv1D,
+    Conv2D,
+    Conv3D,
+    ConvTranspose1D,
+    ConvTranspose2D,
+    ConvTranspose3D,
+)
 from nnconv.ops.elementwise import Add, Clip, Div, Mul, Sub
 from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
@@ -15,8 +22,10 @@ from nnconv.passes.base import Pass
 from nnconv.passes.ranges import is_implied
 
 _TAKERS = (
+    Conv1D,
     Conv2D,
     Conv3D,
+    ConvTranspose1D,
     ConvTranspose2D,
     ConvTranspose3D,
     FullyConnected,

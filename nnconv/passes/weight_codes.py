@@ -14,10 +14,19 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.quant import Quant, dequantize, quantize
 from nnconv.ir.types import TensorType
-from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D
+from nnconv.ops.conv import (
+    Conv1D,
+    Conv2D,
+    Conv3D,
+    ConvTranspose1D,
+    ConvTranspose2D,
+    ConvTranspose3D,
+)
 from nnconv.ops.matmul import FullyConnected
 
-WEIGHTED = (Conv2D, Conv3D, ConvTranspose2D, ConvTranspose3D, FullyConnected)
+_TRANSPOSED = (ConvTranspose1D, ConvTranspose2D, ConvTranspose3D)
+
+WEIGHTED = (Conv1D, Conv2D, Conv3D, *_TRANSPOSED, FullyConnected)
 """Products of data and weights, with a bias."""
 
 _SIGNED = {
@@ -47,7 +56,7 @@ def product_operands(
         return weights
     assert weights.data is not None
     filters = weights.data.shape[0]
-    if isinstance(node.op, ConvTranspose2D | ConvTranspose3D):
+    if isinstance(node.op, _TRANSPOSED):
         filters *= node.op.groups
     both = with_bias(x, weights, bias, filters)
     if isinstance(both, str):

@@ -14,7 +14,7 @@ from nnconv.ir.op import Activation, Layout, Op
 from nnconv.ir.quant import Quant
 from nnconv.ops import elementwise as e
 from nnconv.ops import shape as s
-from nnconv.ops.conv import Conv2D, ConvTranspose2D
+from nnconv.ops.conv import Conv1D, Conv2D, ConvTranspose2D
 from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.pool import AveragePool2D, MaxPool2D
 from nnconv.ops.quantize import Cast
@@ -34,6 +34,7 @@ INF = float("inf")
 POOL = {"layout": Layout.NHWC, "window": (2, 2), "stride": (2, 2), "padding": Padding.none(2)}
 SPATIAL = {"stride": (1, 1), "dilation": (1, 1), "padding": Padding.none(2)}
 CONV = Conv2D(layout=Layout.NHWC, **SPATIAL)
+ROW = Conv1D(layout=Layout.NHWC, stride=(1,), dilation=(1,), padding=Padding.none(1))
 TRANSPOSED = ConvTranspose2D(layout=Layout.NHWC, output_padding=(0, 0), groups=2, **SPATIAL)
 
 Build = Callable[[Builder, Value], Value | list[Value]]
@@ -350,3 +351,13 @@ def test_normalizations_of_other_axes_stay() -> None:
         return b.add(BatchNormalization(axis=1, epsilon=1e-3), [y, *numbers])
 
     assert len(op_names(rewritten(build, FoldScalesPass()))) == 2
+
+
+def test_rows_are_products_too() -> None:
+    def build(b: Builder, x: Value) -> Value:
+        y = b.add(ROW, [x, weights(b, 5, 2, 8)])
+        y = b.add(e.Mul(), [y, b.const(np.arange(1, 6, dtype=np.float32))])
+        return b.add(e.Clip(low=0.0, high=6.0), [y])
+
+    graph = rewritten(build, FoldScalesPass(), FuseActivationsPass(), shape=(2, 7, 8), exact=False)
+    assert [n.op for n in graph.nodes] == [ROW.replace(activation=Activation.RELU6)]
