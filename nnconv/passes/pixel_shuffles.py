@@ -41,8 +41,11 @@ class PixelShufflesPass(Pass):
         for node in graph.nodes:
             found = _spelled(node)
             if found is not None:
+                outputs = graph.output_set() if outputs is None else outputs
+                before = node.inputs[0]
                 node.op = found[0]
                 node.set_inputs([found[1]])
+                _take_out(graph, before, outputs)
                 modified = True
             if isinstance(node.op, DepthToSpace) and node.op.column_row_depth:
                 outputs = graph.output_set() if outputs is None else outputs
@@ -86,6 +89,16 @@ def _spelled(node: Node) -> tuple[Op, Value] | None:
     if way == "flat":
         return SpaceToDepth(layout=Layout.NCHW, block=block), x
     return DepthToSpace(layout=Layout.NCHW, block=block, column_row_depth=outermost), x
+
+
+def _take_out(graph: Graph, value: Value | None, outputs: set[Value]) -> None:
+    """Take out the two nodes that made a value, as far as nothing reads their results any more."""
+    for _ in range(2):
+        node = None if value is None else value.producer
+        if node is None or value is None or value.use_count or value in outputs:
+            return
+        value = node.inputs[0]
+        graph.remove(node)
 
 
 def _times(small: Dim, block: int, large: Dim) -> bool:

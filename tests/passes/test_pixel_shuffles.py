@@ -110,6 +110,13 @@ def test_filters_change_places(bias):
     assert _crd(_run(b, _shuffled(b, y))) == [False]
 
 
+def test_filters_before_a_spelled_shuffle_change_places():
+    b, x = _net(2, 3, 4, 5)
+    y = b.add(CONV, [x, _floats(b, 20, 1, 1, 3), _floats(b, 20)])
+    y = _spelled(b, y, (2, 5, 2, 2, 4, 5), (0, 1, 4, 2, 5, 3), (2, 5, 8, 10))
+    assert _crd(_run(b, y)) == [False]
+
+
 def test_widened_filters_change_places():
     b, x = _net(2, 3, 4, 5)
     half = [b.const(RNG.standard_normal(s).astype(np.float16)) for s in ((12, 1, 1, 3), (12,))]
