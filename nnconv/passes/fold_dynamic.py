@@ -17,7 +17,6 @@ from nnconv.ops.elementwise import Mul
 from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.product import MatMulInteger
 from nnconv.ops.quantize import Cast, Dequantize, DynamicQuantize
-from nnconv.ops.rewrite import transposed
 from nnconv.passes.base import Pass
 
 _CONVOLUTIONS = {1: Conv1D, 2: Conv2D, 3: Conv3D}
@@ -37,10 +36,11 @@ class FoldDynamicPass(Pass):
         """Rewrite one graph; what nothing reads any more is left to prune."""
         modified = False
         outputs = graph.output_set()
+        made: dict[tuple[Value, Quant], Value] = {}
         for node in graph.nodes:
             found = _match(node, outputs)
             if found is not None:
-                modified |= _rewrite(node, found)
+                modified |= _rewrite(node, found, made)
         return modified
 
 
@@ -107,8 +107,11 @@ def _weight_scale(scales: Value, of_data: Value) -> np.ndarray | None:
     return data if usable and data.shape[-1:] in ((), (data.size,)) else None
 
 
-def _rewrite(node: Node, found: _Match) -> bool:
-    """Let ``node``, the last one, be the op on floats."""
+def _rewrite(node: Node, found: _Match, made: dict[tuple[Value, Quant], Value]) -> bool:
+    """Let ``node``, the last one, be the op on floats.
+
+    ``made`` has the weights of products before: several may share theirs.
+    """
     product = found.product
     codes = product.inputs[1]
     if codes is None or codes.data is None or codes.quant is not None:
@@ -123,19 +126,22 @@ def _rewrite(node: Node, found: _Match) -> bool:
     if isinstance(product.op, MatMulInteger):
         if len(shape) != 2 or found.x.type.rank is None:
             return False
-        codes, op = transposed(builder, codes, (1, 0)), FullyConnected()
+        shape, op = shape[::-1], FullyConnected()
     else:
         assert isinstance(product.op, ConvInteger)
         if found.scale.size != 1:
             return False  # a factor of rank 1 is one for each column, not for each filter
         fields = {n: getattr(product.op, n) for n in ("layout", "stride", "dilation", "padding")}
         op = _CONVOLUTIONS[len(product.op.stride)](**fields, groups=product.op.groups)
-    assert codes.data is not None
-    quant = _quant(found.scale.reshape(-1), points, codes.data.shape[0])
+    quant = _quant(found.scale.reshape(-1), points, shape[0])
     if quant is None:
         return False
-    weights = builder.const(codes.data, codes.name, quant=quant, dtype=codes.dtype)
-    real = builder.add(Dequantize(dtype=DType.FLOAT32), [weights], name=codes.name)
+    real = made.get((codes, quant))
+    if real is None:
+        data = codes.data.T if isinstance(op, FullyConnected) else codes.data
+        weights = builder.const(data, codes.name, quant=quant, dtype=codes.dtype)
+        real = builder.add(Dequantize(dtype=DType.FLOAT32), [weights], name=codes.name)
+        made[codes, quant] = real
     node.op = op
     node.set_inputs([found.x, real])
     return True
