@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import click
 
@@ -18,9 +18,27 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnconv.conversion import ConversionReport
-    from nnconv.diff.inputs import Described
-    from nnconv.formats.summary import TensorSummary
-    from nnconv.ir import Quant
+    from nnconv.ir import DType, Quant
+
+    class Shown(Protocol):
+        """An input or output, of a graph or as a file describes it."""
+
+        @property
+        def name(self) -> str:
+            """Its name."""
+
+        @property
+        def dtype(self) -> DType | str:
+            """Element type; a text for one that the IR lacks."""
+
+        @property
+        def shape(self) -> tuple[int | str | None, ...] | None:
+            """Extents."""
+
+        @property
+        def quant(self) -> Quant | None:
+            """Quantization parameters, if any."""
+
 
 LONG_WORK_SECONDS = 1.5
 """How long a command works in silence before a terminal is shown that it does."""
@@ -159,7 +177,7 @@ def describe_quant(quant: Quant | None) -> str:
     return f"real = one of {len(quant.scale)} scales, by {kind} axis {quant.axis}, * {code}"
 
 
-def describe_value(value: Described | TensorSummary) -> dict[str, Any]:
+def describe_value(value: Shown) -> dict[str, Any]:
     """Give what is known of an input or output, fit for JSON."""
     quant = value.quant
     return {
