@@ -143,11 +143,9 @@ def tflite_passes(
     return [
         PrunePass(),
         FoldConstantsPass(_evaluate),
-        *([ToFloatsPass(), PrunePass()] if in_floats else []),
+        *([ToFloatsPass(), FoldDynamicPass(), PrunePass()] if in_floats else []),
         TidyPass(),
         GroupNormsPass(),
-        FoldDynamicPass(),
-        PrunePass(),
         JoinProductsPass(),
         FoldScalesPass(),
         FuseActivationsPass(),

@@ -36,7 +36,7 @@ class FoldDynamicPass(Pass):
         """Rewrite one graph; what nothing reads any more is left to prune."""
         modified = False
         outputs = graph.output_set()
-        made: dict[tuple[Value, Quant], Value] = {}
+        made: dict[tuple[object, ...], Value] = {}
         for node in graph.nodes:
             found = _match(node, outputs)
             if found is not None:
@@ -107,10 +107,10 @@ def _weight_scale(scales: Value, of_data: Value) -> np.ndarray | None:
     return data if usable and data.shape[-1:] in ((), (data.size,)) else None
 
 
-def _rewrite(node: Node, found: _Match, made: dict[tuple[Value, Quant], Value]) -> bool:
+def _rewrite(node: Node, found: _Match, made: dict[tuple[object, ...], Value]) -> bool:
     """Let ``node``, the last one, be the op on floats.
 
-    ``made`` has the weights of products before: several may share theirs.
+    ``made`` has the weights of products before: several may share theirs, as views of one constant.
     """
     product = found.product
     codes = product.inputs[1]
@@ -136,12 +136,14 @@ def _rewrite(node: Node, found: _Match, made: dict[tuple[Value, Quant], Value]) 
     quant = _quant(found.scale.reshape(-1), points, shape[0])
     if quant is None:
         return False
-    real = made.get((codes, quant))
+    view = codes.data
+    key = (view.__array_interface__["data"][0], view.shape, view.strides, codes.dtype, quant)
+    real = made.get(key)
     if real is None:
         data = codes.data.T if isinstance(op, FullyConnected) else codes.data
         weights = builder.const(data, codes.name, quant=quant, dtype=codes.dtype)
         real = builder.add(Dequantize(dtype=DType.FLOAT32), [weights], name=codes.name)
-        made[codes, quant] = real
+        made[key] = real
     node.op = op
     node.set_inputs([found.x, real])
     return True
