@@ -14,6 +14,7 @@ from nnconv.ops import elementwise as e
 from nnconv.ops.conv import ConvInteger
 from nnconv.ops.product import MatMulInteger
 from nnconv.ops.quantize import Cast, DynamicQuantize
+from nnconv.ops.shape import Reshape
 from nnconv.ops.spatial import Padding
 from nnconv.passes.base import run_passes
 from nnconv.passes.fold_dynamic import FoldDynamicPass
@@ -21,6 +22,7 @@ from nnconv.passes.fold_scales import FoldScalesPass
 from nnconv.passes.prune import PrunePass
 from support.onnx_spine import IrCase, check_ir
 from support.qdq import op_names
+from support.tflite_spine import TfliteCase, check_tflite
 
 DATA = {
     "both signs": np.linspace(-3.3, 7.1, 24),
@@ -38,6 +40,17 @@ def test_onnx(kind: str, tmp_path: Path) -> None:
     feeds = [DATA[kind].astype(np.float32).reshape(2, 3, 4)]
     nodes = {"DynamicQuantizeLinear": 1}
     check_ir(IrCase(kind, dynamic, feeds=feeds, nodes=nodes), tmp_path)
+
+
+@pytest.mark.parametrize("kind", [*DATA, "zeros"])
+def test_tflite(kind: str, tmp_path: Path) -> None:
+    data = DATA.get(kind, np.zeros(24)).astype(np.float32)
+
+    def build(b: Builder) -> list[Value]:
+        codes, *scalars = dynamic(b)
+        return [codes, *(b.add(Reshape(shape=(1,)), [v]) for v in scalars)]
+
+    check_tflite(TfliteCase(kind, build, feeds=[data.reshape(2, 3, 4)]), tmp_path)
 
 
 RNG = np.random.default_rng(2)
