@@ -146,6 +146,8 @@ def _unrolled(
         return None, last
     if run.reverse:
         results.reverse()
+    if steps == 1:
+        return b.add(Unsqueeze(axes=(0,)), results), last
     return b.add(Stack(axis=0), results), last
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from nnconv.ir.dtype import FLOATS, DType
 from nnconv.ir.op import Activation, Op, Operand, Role, Types, op_class, operand_type
+from nnconv.ir.quant import Quant
 from nnconv.ir.types import Dim, TensorType
 from nnconv.ops.conv import QUANTIZED
 
@@ -37,11 +38,16 @@ def _state(name: str) -> Operand:
 
 
 class StepTypes(NamedTuple):
-    """Dtype and quantization in which a quantized Lstm keeps its values from step to step."""
+    """Dtype and quantization in which a quantized Lstm keeps its values from step to step.
+
+    ``gates`` are the parameters of z of each gate before its normalization, as a file has them:
+    for the way back into such a file, nothing is rounded to them.
+    """
 
     hidden: TensorType
     output: TensorType
     cell: TensorType
+    gates: tuple[Quant | None, ...] = ()
 
 
 @op_class

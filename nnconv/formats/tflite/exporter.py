@@ -73,11 +73,15 @@ class FileTarget:
         evaluate: runs one node on constants.
         subgraphs: the finished subgraphs; an entry is None while its graph is being exported.
         notes: what a user should know of how nodes were carried over.
+        own_states: states that an operator may keep in a variable tensor: before and after a run.
+        kept: those of them that one does keep, as they are before a run.
     """
 
     evaluate: Evaluate
     subgraphs: list[build.Subgraph | None] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
+    own_states: Mapping[Value, Value] = field(default_factory=dict)
+    kept: set[Value] = field(default_factory=set)
 
     def subgraph(self, graph: Graph) -> tuple[int, list[UnsupportedItem]]:
         """Export a graph as a subgraph; gives its index and what couldn't be exported."""
@@ -148,6 +152,26 @@ class Target:
         assert value not in self._index, f"{value!r} has a tensor already"
         self._index[value] = tensor
 
+    def variables(self, pairs: Sequence[tuple[Value | None, Value]]) -> list[int]:
+        """The variable tensors of states that the operator being made reads and replaces.
+
+        ``pairs`` are the states before and after it. Nothing may be refused behind this.
+
+        Raises:
+            Refused: a state isn't this operator's alone.
+        """
+        tensors = []
+        for before, after in pairs:
+            if before is None or self.file.own_states.get(before) is not after:
+                raise Refused("its states aren't this operator's alone from run to run")
+            tensors.append(self.tensor(before))
+        for (before, after), tensor in zip(pairs, tensors, strict=True):
+            assert before is not None
+            self.tensors[tensor].is_variable = True
+            self.file.kept.add(before)
+            self.alias(after, tensor)
+        return tensors
+
     def temp(self, kind: TensorType) -> int:
         """A tensor for a result in between."""
         return self._add_tensor(kind, self._inner_name())
@@ -180,12 +204,14 @@ class Target:
         return self.const(np.asarray(number, dtype.numpy))
 
     def index(self, value: Value) -> int:
-        """An index operand as int32, whatever integer type it has."""
+        """An index operand as int32, whatever integer type it has; constants saturate."""
         if value.dtype is DType.INT32:
             return self.tensor(value)
         kind = TensorType(DType.INT32, value.shape)
         if value.data is not None:
-            return self._add_tensor(kind, value.name, value.data.astype(np.int32))
+            low, high = DType.INT32.int_range
+            numbers = np.clip(value.data.astype(np.int64), low, high).astype(np.int32)
+            return self._add_tensor(kind, value.name, numbers)
         return self.cast(self.tensor(value), value.dtype, kind)
 
     def cast(self, tensor: int, old: DType, kind: TensorType) -> int:

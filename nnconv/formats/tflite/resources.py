@@ -15,29 +15,44 @@ from nnconv.formats.tflite.types import CODES
 from nnconv.ir.graph import State
 
 
-def keep_states(subgraphs: list[build.Subgraph], states: Sequence[State]) -> None:
-    """Let the last inputs and outputs of the main subgraph be variables."""
+def keep_states(
+    subgraphs: list[build.Subgraph], states: Sequence[State], kept: Sequence[bool]
+) -> None:
+    """Let the last inputs and outputs of the main subgraph be variables.
+
+    Those ``kept`` by an operator are variable tensors already.
+    """
     main = subgraphs[0]
     tensors, inputs, outputs = list(main.tensors), list(main.inputs), list(main.outputs)
     first, last = len(inputs) - len(states), len(outputs) - len(states)
     before, after = [_call_once(len(subgraphs))], []
-    for state, read, written in zip(states, inputs[first:], outputs[last:], strict=True):
+    left = [
+        row
+        for row, is_kept in zip(
+            zip(states, inputs[first:], outputs[last:], strict=True), kept, strict=True
+        )
+        if not is_kept
+    ]
+    for state, read, written in left:
         handle = len(tensors)
         tensors.append(_handle(state.name))
         before += [_var_handle(state.name, handle), _operator("READ_VARIABLE", [handle], [read])]
         after.append(_operator("ASSIGN_VARIABLE", [handle, written], []))
-    subgraphs[0] = build.Subgraph(
-        main.name, tensors, inputs[:first], outputs[:last], [*before, *main.operators, *after]
-    )
-    subgraphs.append(_start(states))
+    operators = [*before, *main.operators, *after] if left else main.operators
+    subgraphs[0] = build.Subgraph(main.name, tensors, inputs[:first], outputs[:last], operators)
+    if left:
+        subgraphs.append(_start([(s, tensors[read].shape) for s, read, _ in left]))
 
 
-def _start(states: Sequence[State]) -> build.Subgraph:
-    """The subgraph that gives the variables their initial content."""
-    tensors, operators = [], []
-    for state in states:
+def _start(states: Sequence[tuple[State, tuple[int, ...]]]) -> build.Subgraph:
+    """The subgraph that gives the variables their initial content, under the shapes given."""
+    tensors: list[build.Tensor] = []
+    operators = []
+    for state, shape in states:
         handle = len(tensors)
         data = np.ascontiguousarray(state.initial)
+        if data.size == np.prod(shape, dtype=np.int64):  # a Reshape behind it was taken out
+            data = data.reshape(shape)
         tensors += [
             _handle(state.name),
             build.Tensor(state.name, CODES[state.input.dtype], data.shape, data=data),

@@ -9,6 +9,7 @@ from nnconv.errors import UnsupportedError
 from nnconv.formats.tflite import build
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
 from nnconv.formats.tflite.exporter import FileTarget, own_outputs
+from nnconv.formats.tflite.ownstates import find_own_states
 from nnconv.formats.tflite.resources import keep_states
 from nnconv.formats.written import Written
 from nnconv.ir.graph import Model, Signature
@@ -31,13 +32,14 @@ def to_wire(
     """
     graph = signature.graph
     own_outputs(graph, inputs=True)
-    target = FileTarget(evaluate)
+    target = FileTarget(evaluate, own_states=find_own_states(graph, signature.states))
     _, refused = target.subgraph(graph)
     if refused:
         raise UnsupportedError(dict.fromkeys(refused), path=model.source)
     subgraphs = [s for s in target.subgraphs if s is not None]
     if signature.states:
-        keep_states(subgraphs, signature.states)
+        kept = [value in target.kept for value in graph.inputs[-len(signature.states) :]]
+        keep_states(subgraphs, signature.states, kept)
     file = build.File(
         subgraphs,
         signatures=_signatures(model, signature, subgraphs[0]),

@@ -166,6 +166,7 @@ def _integer_form(s: Source, operands: list[Value | None]) -> StepTypes:
         TensorType(DType.INT8, None, hidden),
         TensorType(output.dtype, None, output.quant),
         TensorType(cell.dtype, None, cell.quant),
+        tuple(found[:4]),
     )
 
 

@@ -1,0 +1,237 @@
+"""TFLite's recurrent ops whose states aren't an operator's own: steps (see ``steps``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.recurrent import product
+from nnconv.decompositions.steps import Run, Scope, run_steps, zeros
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Activation, Op
+from nnconv.ir.quant import dequantize
+from nnconv.ir.types import TensorType
+from nnconv.ops import elementwise as e
+from nnconv.ops.quantize import Cast, Dequantize, Quantize
+from nnconv.ops.reduce import ReduceMean
+from nnconv.ops.rnn import LAYER_NORM_EPSILON, LSTM_GATES, Lstm, Rnn
+from nnconv.ops.shape import Concat, ShapeOf, Split, Squeeze, Transpose, Unsqueeze
+
+
+def real(b: Builder, value: Value | None) -> Value | None:
+    """The real values of an operand in float32."""
+    if value is None:
+        return None
+    if value.data is not None:
+        data = value.data
+        if value.type.has_codes and value.quant is not None:
+            data = dequantize(data, value.quant, np.float64)
+        return b.const(data.astype(np.float32), value.name)
+    if value.type.has_codes:
+        return b.add(Dequantize(dtype=DType.FLOAT32), [value])
+    if value.dtype is DType.FLOAT32:
+        return value
+    return b.add(Cast(dtype=DType.FLOAT32), [value])
+
+
+def rounded(b: Builder, value: Value, kind: TensorType | None) -> Value:
+    """A value on the grid of a quantized type."""
+    if kind is None or kind.quant is None:
+        return value
+    codes = b.add(Quantize(dtype=kind.dtype), [value], quant=kind.quant)
+    return b.add(Dequantize(dtype=DType.FLOAT32), [codes])
+
+
+def activated(b: Builder, value: Value, activation: Activation) -> Value:
+    """A value behind an activation."""
+    if activation is Activation.NONE:
+        return value
+    if activation.bounds is not None:
+        return b.add(e.Clip(low=activation.bounds[0], high=activation.bounds[1]), [value])
+    return b.add(e.Tanh() if activation is Activation.TANH else e.Sigmoid(), [value])
+
+
+def stacked(b: Builder, values: Sequence[Value | None]) -> Value | None:
+    """Rows of several weights in one; zeros for those that are left out. None without any."""
+    given = [v for v in values if v is not None]
+    if not given:
+        return None
+    if all(v.data is not None for v in given):
+        like = given[0].data
+        assert like is not None
+        arrays = [np.zeros_like(like) if v is None else v.data for v in values]
+        return b.const(np.concatenate([a for a in arrays if a is not None]), given[0].name)
+    blank = None
+    if len(given) < len(values):
+        blank = b.add(e.ZerosLike(), [given[0]])
+    parts = [blank if v is None else v for v in values]
+    return parts[0] if len(parts) == 1 else b.add(Concat(axis=0), parts)
+
+
+class _Frame:
+    """What of a node is common to both ops: the way to a sequence [T,B,I] and back."""
+
+    def __init__(self, node: Node, b: Builder, count: int) -> None:
+        op = node.op
+        assert isinstance(op, Lstm | Rnn)
+        self.node, self.op, self.b = node, op, b
+        given = [*node.inputs, *[None] * (count - len(node.inputs))]
+        self.values = [real(b, v) for v in given]
+        x = self.values[0]
+        assert x is not None
+        self.rank = x.type.rank
+        if self.rank == 2:
+            x = b.add(Unsqueeze(axes=(0,)), [x])
+        elif not op.time_major:
+            x = b.add(Transpose(perm=(1, 0, 2)), [x])
+        self.x = x
+
+    def state(self, index: int, size: int) -> Value:
+        """A state before the first step."""
+        found = self.values[index]
+        if found is not None:
+            return found
+        batch = self.x.shape[1] if self.x.shape is not None else None
+        if isinstance(batch, int):
+            return zeros(self.b, DType.FLOAT32, self.x, (batch, size))
+        extents = self.b.add(ShapeOf(dims=(1,)), [self.x])
+        return zeros(self.b, DType.FLOAT32, extents, (None, size))
+
+    def finish(self, sequence: Value | None, last: Sequence[Value]) -> list[Value]:
+        """The results in their own order and types."""
+        b = self.b
+        assert sequence is not None
+        if self.rank == 2:
+            sequence = b.add(Squeeze(axes=(0,)), [sequence])
+        elif not self.op.time_major:
+            sequence = b.add(Transpose(perm=(1, 0, 2)), [sequence])
+        results = []
+        for value, old in zip((sequence, *last), self.node.outputs, strict=True):
+            if old.type.has_codes and old.quant is not None:
+                results.append(b.add(Quantize(dtype=old.dtype), [value], quant=old.quant))
+            elif old.dtype is not value.dtype:
+                results.append(b.add(Cast(dtype=old.dtype), [value]))
+            else:
+                results.append(value)
+        return results
+
+
+def _extent(value: Value | None, dim: int) -> int:
+    found = value.shape[dim] if value is not None and value.shape is not None else None
+    if not isinstance(found, int):
+        raise ValueError("the number of cells isn't known")
+    return found
+
+
+class _Cell:
+    """The step of an Lstm as nodes."""
+
+    def __init__(self, frame: _Frame) -> None:
+        op, values = frame.op, frame.values
+        assert isinstance(op, Lstm)
+        self.op = op
+        self.coupled = values[1] is None
+        self.gates = "fco" if self.coupled else LSTM_GATES
+        keep = slice(1 if self.coupled else 0, None)
+        self.cells = _extent(values[2], 0)
+        self.recurrent = stacked(frame.b, values[5:9][keep])
+        self.peepholes = dict(zip("ifo", values[9:12], strict=True))
+        self.norms = dict(zip(LSTM_GATES, values[20:24], strict=True))
+        self.biases = dict(zip(LSTM_GATES, values[12:16], strict=True))
+        self.projection, self.projection_bias = values[16], values[17]
+        self.size = self.cells if self.projection is None else _extent(self.projection, 0)
+        self.normalized = any(self.norms.values())
+        bias = None if self.normalized else stacked(frame.b, values[12:16][keep])
+        weights = stacked(frame.b, values[1:5][keep])
+        assert weights is not None
+        self.projected = product(frame.b, frame.x, weights, bias)
+
+    def step(self, s: Scope, piece: Value, states: list[Value]) -> list[Value]:
+        """The next h and c."""
+        b, op, (h, c) = s.builder, self.op, states
+        assert self.recurrent is not None
+        total = b.add(e.Add(), [piece, product(b, h, s.take(self.recurrent))])
+        parts = b.add_many(Split(axis=1, sizes=(self.cells,) * len(self.gates)), [total])
+        raw = dict(zip(self.gates, parts, strict=True))
+        forget = b.add(e.Sigmoid(), [self._gate(s, "f", raw["f"], c)])
+        if self.coupled:
+            one = b.const(np.ones((), np.float32))
+            take = b.add(e.Sub(), [one, forget])
+        else:
+            take = b.add(e.Sigmoid(), [self._gate(s, "i", raw["i"], c)])
+        new = activated(b, self._gate(s, "c", raw["c"], None), op.activation)
+        kept = b.add(e.Mul(), [forget, c])
+        c = b.add(e.Add(), [kept, b.add(e.Mul(), [take, new])])
+        c = self._clipped(b, c, op.cell_clip)
+        c = rounded(b, c, op.steps.cell if op.steps else None)
+        give = b.add(e.Sigmoid(), [self._gate(s, "o", raw["o"], c)])
+        h = b.add(e.Mul(), [give, activated(b, c, op.activation)])
+        h = rounded(b, h, op.steps.hidden if op.steps else None)
+        if self.projection is not None:
+            bias = None if self.projection_bias is None else s.take(self.projection_bias)
+            h = product(b, h, s.take(self.projection), bias)
+            h = self._clipped(b, h, op.projection_clip)
+            h = rounded(b, h, op.steps.output if op.steps else None)
+        return [h, c]
+
+    def _gate(self, s: Scope, gate: str, z: Value, cell: Value | None) -> Value:
+        b = s.builder
+        peephole, norm = self.peepholes.get(gate), self.norms[gate]
+        if peephole is not None and cell is not None:
+            z = b.add(e.Add(), [z, b.add(e.Mul(), [s.take(peephole), cell])])
+        if norm is not None:
+            z = b.add(e.Mul(), [self._normalized(b, z), s.take(norm)])
+        bias = self.biases[gate] if self.normalized else None
+        return z if bias is None else b.add(e.Add(), [z, s.take(bias)])
+
+    @staticmethod
+    def _normalized(b: Builder, z: Value) -> Value:
+        """Z with mean 0 and deviation 1 over the cells."""
+        mean = ReduceMean(axes=(1,), keep_dims=True)
+        centred = b.add(e.Sub(), [z, b.add(mean, [z])])
+        variance = b.add(mean, [b.add(e.Mul(), [centred, centred])])
+        epsilon = b.const(np.asarray(LAYER_NORM_EPSILON, np.float32))
+        scale = b.add(e.Rsqrt(), [b.add(e.Add(), [variance, epsilon])])
+        return b.add(e.Mul(), [centred, scale])
+
+    @staticmethod
+    def _clipped(b: Builder, value: Value, bound: float) -> Value:
+        return b.add(e.Clip(low=-bound, high=bound), [value]) if bound > 0 else value
+
+
+def decompose_lstm(node: Node, b: Builder) -> list[Value]:
+    """Lstm."""
+    frame = _Frame(node, b, 24)
+    cell = _Cell(frame)
+    weights = len(cell.gates) * cell.cells * cell.size
+    run = Run(cell.step, frame.op.reverse, None, wants_sequence=True, weights=weights)
+    states = [frame.state(18, cell.size), frame.state(19, cell.cells)]
+    return frame.finish(*run_steps(b, cell.projected, states, run))
+
+
+def decompose_rnn(node: Node, b: Builder) -> list[Value]:
+    """Rnn."""
+    frame = _Frame(node, b, 5)
+    op, (_, weights, recurrent, bias, _) = frame.op, frame.values
+    assert weights is not None
+    assert recurrent is not None
+    size = _extent(weights, 0)
+
+    def step(s: Scope, piece: Value, states: list[Value]) -> list[Value]:
+        inside = product(s.builder, states[0], s.take(recurrent))
+        total = s.builder.add(e.Add(), [piece, inside])
+        return [activated(s.builder, total, op.activation)]
+
+    run = Run(step, op.reverse, None, wants_sequence=True, weights=size * size)
+    projected = product(b, frame.x, weights, bias)
+    return frame.finish(*run_steps(b, projected, [frame.state(4, size)], run))
+
+
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    Lstm: (decompose_lstm,),
+    Rnn: (decompose_rnn,),
+}
