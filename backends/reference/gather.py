@@ -47,13 +47,57 @@ def gather_nd(op: g.GatherNd, x: Array, indices: Array) -> list[Array]:
 def scatter_nd(op: g.ScatterNd, x: Array, indices: Array, updates: Array) -> list[Array]:
     """ScatterNd."""
     result = x.copy()
-    places = tuple(np.moveaxis(indices.astype(np.int64), -1, 0))
-    if op.reduction is g.Reduction.NONE:
+    _put(op.reduction, result, tuple(np.moveaxis(indices.astype(np.int64), -1, 0)), updates)
+    return [result]
+
+
+def gather_elements(op: g.GatherElements, x: Array, indices: Array) -> list[Array]:
+    """GatherElements."""
+    return [x[_along(indices, op.axis)]]
+
+
+def _along(indices: Array, axis: int) -> tuple[Array, ...]:
+    """The places that indices along an axis name."""
+    grid = list(np.indices(indices.shape, sparse=True))
+    grid[axis] = indices.astype(np.int64)
+    return tuple(grid)
+
+
+def scatter_elements(
+    op: g.ScatterElements, x: Array, indices: Array, updates: Array
+) -> list[Array]:
+    """ScatterElements."""
+    result = x.copy()
+    _put(op.reduction, result, _along(indices, op.axis), updates)
+    return [result]
+
+
+def _put(reduction: g.Reduction, result: Array, places: tuple[Array, ...], updates: Array) -> None:
+    if reduction is g.Reduction.NONE:
         result[places] = updates
     else:
-        function: Any = COMBINE[op.reduction]
+        function: Any = COMBINE[reduction]
         function.at(result, places, updates)
+
+
+def tensor_scatter(
+    op: g.TensorScatter, x: Array, update: Array, starts: Array | None = None
+) -> list[Array]:
+    """TensorScatter."""
+    result = x.copy()
+    grid = list(np.indices(update.shape, sparse=True))
+    if starts is not None:
+        first = starts.astype(np.int64).reshape(-1, *[1] * (x.ndim - 1))
+        grid[op.axis] = grid[op.axis] + first
+    if op.circular:
+        grid[op.axis] = grid[op.axis] % x.shape[op.axis]
+    result[tuple(grid)] = update
     return [result]
+
+
+def compress(op: g.Compress, x: Array, condition: Array) -> list[Array]:
+    """Compress."""
+    return [np.compress(condition, x, op.axis)]
 
 
 def one_hot(
@@ -63,6 +107,9 @@ def one_hot(
     count = op.depth if depth is None else int(depth.reshape(()))
     assert count is not None
     places = np.arange(count).reshape(-1, *[1] * (indices.ndim - op.axis))
+    if op.from_end:
+        indices = indices.astype(np.int64)
+        indices = np.where(indices < 0, indices + count, indices)
     hit = np.expand_dims(indices, op.axis) == places
     return [np.where(hit, on.reshape(()), off.reshape(())).astype(on.dtype)]
 
@@ -72,15 +119,19 @@ def top_k(op: g.TopK, x: Array, k: Array | None = None) -> list[Array]:
     count = op.k if k is None else int(k.reshape(()))
     assert count is not None
     lowest = np.where(np.isnan(x), -np.inf, x) if x.dtype.kind == "f" else x
-    rising = np.argsort(np.flip(lowest, op.axis), axis=op.axis, kind="stable")
-    falling = x.shape[op.axis] - 1 - np.flip(rising, op.axis)
-    indices = np.take(falling, np.arange(count), axis=op.axis)
+    if op.largest:
+        rising = np.argsort(np.flip(lowest, op.axis), axis=op.axis, kind="stable")
+        order = x.shape[op.axis] - 1 - np.flip(rising, op.axis)
+    else:
+        order = np.argsort(lowest, axis=op.axis, kind="stable")
+    indices = np.take(order, np.arange(count), axis=op.axis)
     return [np.take_along_axis(x, indices, op.axis), indices]
 
 
 def non_zero(op: g.NonZero, x: Array) -> list[Array]:
     """NonZero."""
-    return [np.argwhere(x)]
+    found = np.argwhere(x)
+    return [np.ascontiguousarray(found.T) if op.by_axis else found]
 
 
 def unique(op: g.Unique, x: Array) -> list[Array]:
@@ -88,6 +139,20 @@ def unique(op: g.Unique, x: Array) -> list[Array]:
     values, first, places = np.unique(x, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     return [values[order], np.argsort(order, kind="stable")[places.reshape(-1)]]
+
+
+def unique_slices(op: g.UniqueSlices, x: Array) -> list[Array]:
+    """UniqueSlices."""
+    values, first, places, counts = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True, axis=op.axis
+    )
+    places = places.reshape(-1)
+    if not op.sorted:
+        order = np.argsort(first, kind="stable")
+        values = np.take(values, order, axis=op.axis or 0)
+        first, counts = first[order], counts[order]
+        places = np.argsort(order, kind="stable")[places]
+    return [values, *(a.astype(np.int64) for a in (first, places, counts))]
 
 
 KERNELS: dict[type[Op], Kernel] = {
@@ -98,4 +163,9 @@ KERNELS: dict[type[Op], Kernel] = {
     g.TopK: top_k,
     g.NonZero: non_zero,
     g.Unique: unique,
+    g.GatherElements: gather_elements,
+    g.ScatterElements: scatter_elements,
+    g.TensorScatter: tensor_scatter,
+    g.Compress: compress,
+    g.UniqueSlices: unique_slices,
 }

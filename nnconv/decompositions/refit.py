@@ -11,7 +11,9 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.types import TensorType
 from nnconv.ops.elementwise import Clip, Sigmoid, Tanh
-from nnconv.ops.quantize import Cast, Dequantize, Quantize
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
+from nnconv.ops.shape import Concat, Move
+from nnconv.ops.slices import DynamicUpdateSlice, Pad, PadMode
 
 _PREFERRED = (
     DType.FLOAT32,
@@ -42,6 +44,9 @@ def refit(
     """
     if node.bodies:
         return None
+    moved = as_bits(node, builder, allowed, operands)
+    if moved is not None:
+        return moved
     if any(v is not None and v.type.has_codes for v in (*node.inputs, *node.outputs)):
         return in_floats(node, builder)
     values = [v for i in operands if (v := node.inputs[i]) is not None]
@@ -54,6 +59,56 @@ def refit(
         if value is not None and value.dtype is not target:
             inputs[i] = builder.add(Cast(dtype=target), [value], name=value.name)
     return _converted(node, builder, inputs)
+
+
+_CARRIERS = {
+    bits: tuple(d for d in (*_PREFERRED[1:], *FLOATS) if d.bits == bits) for bits in (8, 16, 32, 64)
+}
+"""Types that can carry the bits of others, by their width, the best first."""
+
+
+def as_bits(
+    node: Node, builder: Builder, allowed: frozenset[DType], operands: Sequence[int]
+) -> list[Value] | None:
+    """An op that moves elements without looking at them, done on another type of their width.
+
+    None if it isn't one, or no such type is allowed.
+    """
+    if not _moves_bits(node):
+        return None
+    values = [v for i in operands if (v := node.inputs[i]) is not None]
+    if len({(v.dtype, v.quant) for v in (*values, *node.outputs)}) != 1:
+        return None
+    old = values[0].type
+    carrier = next((d for d in _CARRIERS.get(old.dtype.bits, ()) if d in allowed), None)
+    if carrier is None or (carrier is old.dtype and not old.has_codes):
+        return None
+    inputs = list(node.inputs)
+    for i in operands:
+        value = inputs[i]
+        if value is not None:
+            inputs[i] = builder.add(Bitcast(dtype=carrier), [value], name=value.name)
+    kinds = [TensorType(carrier, v.shape) for v in node.outputs]
+    results = builder.add_typed(node.op, inputs, kinds, names=[v.name for v in node.outputs])
+    return [
+        builder.add_typed(Bitcast(dtype=old.dtype), [new], [was.type], names=[was.name])[0]
+        for new, was in zip(results, node.outputs, strict=True)
+    ]
+
+
+def _moves_bits(node: Node) -> bool:
+    """Whether the node's data operands may be any bits, as long as the results are the same."""
+    op = node.op
+    if isinstance(op, Pad):
+        given = len(node.inputs) > 2 and node.inputs[2] is not None
+        return given or op.mode is not PadMode.CONSTANT or (op.value == 0 and not _is_coded(node))
+    if isinstance(op, Concat):
+        return op.activation is Activation.NONE
+    return isinstance(op, Move | DynamicUpdateSlice)
+
+
+def _is_coded(node: Node) -> bool:
+    return any(v is not None and v.type.has_codes for v in node.inputs)
 
 
 def in_floats(node: Node, builder: Builder) -> list[Value] | None:

@@ -19,7 +19,7 @@ from nnconv.ir.op import (
     op_class,
     operand_type,
 )
-from nnconv.ir.types import Dim, TensorType, merge_dim
+from nnconv.ir.types import Dim, TensorType, element_count, merge_dim
 from nnconv.ops.reduce import reduced_perm
 from nnconv.ops.shape import Move, index_operand, moved
 
@@ -59,9 +59,9 @@ class Gather(Move):
     """The slices of x along ``axis`` (from the front) that ``indices`` name; -1 is the last.
 
     The result is x[:axis] + indices[batch_dims:] + x[axis + 1:]. The first ``batch_dims`` (at most
-    ``axis``) dimensions are common to both: each of their slices has indices of its own.
-    Quantized: x's parameters. TFLite GATHER and EMBEDDING_LOOKUP, ONNX Gather, NNAPI GATHER and
-    EMBEDDING_LOOKUP, NNRt GATHER.
+    ``axis``) dimensions are common to both: each of their slices has indices of its own. Without
+    ``from_end`` a runtime need not know of negative indices. Quantized: x's parameters. TFLite
+    GATHER and EMBEDDING_LOOKUP, ONNX Gather, NNAPI GATHER and EMBEDDING_LOOKUP, NNRt GATHER.
     """
 
     operands = (Operand("x", ANY), Operand("indices", INDEX_TYPES, Role.INDEX))
@@ -69,6 +69,7 @@ class Gather(Move):
 
     axis: int
     batch_dims: int = 0
+    from_end: bool = False
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x, indices = operand_type(types, 0), operand_type(types, 1)
@@ -102,12 +103,14 @@ class GatherNd(Move):
     """The slices of x at the places that the last dimension of ``indices`` spells; -1 is the last.
 
     With K entries a place, the result is indices[:-1] + x[batch_dims + K:]; the first
-    ``batch_dims`` dimensions are common to both. TFLite GATHER_ND, ONNX GatherND, NNRt GATHER_ND.
+    ``batch_dims`` dimensions are common to both. ``from_end`` as with Gather. TFLite GATHER_ND,
+    ONNX GatherND, NNRt GATHER_ND.
     """
 
     operands = (Operand("x", ANY), Operand("indices", INDEX_TYPES, Role.INDEX))
 
     batch_dims: int = 0
+    from_end: bool = False
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x, indices = operand_type(types, 0), operand_type(types, 1)
@@ -128,8 +131,8 @@ class ScatterNd(Op):
     """x with ``updates`` put at the places that the last dimension of ``indices`` spells.
 
     Indices [..., K] with updates [...] + x[K:]. Where several meet, ``reduction`` combines them,
-    and them with x. It works on the stored numbers. TFLite SCATTER_ND (ADD, x all 0) and
-    SPARSE_TO_DENSE (NONE, x all default), ONNX ScatterND, NNRt SCATTER_ND.
+    and them with x. ``from_end`` as with Gather. It works on the stored numbers. TFLite SCATTER_ND
+    (ADD, x all 0) and SPARSE_TO_DENSE (NONE, x all default), ONNX ScatterND, NNRt SCATTER_ND.
     """
 
     operands = (
@@ -140,6 +143,7 @@ class ScatterNd(Op):
     quant_rule = QuantRule.EXACT
 
     reduction: Reduction = Reduction.NONE
+    from_end: bool = False
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x, indices, updates = (operand_type(types, i) for i in range(3))
@@ -155,12 +159,135 @@ class ScatterNd(Op):
 
 
 @op_class
+class GatherElements(Move):
+    """x[..., i, ...] along ``axis`` for each i in ``indices``, whose other places are its own.
+
+    The result has the indices' shape; -1 is the last. ONNX GatherElements.
+    """
+
+    operands = (Operand("x", ANY), Operand("indices", INDEX_TYPES, Role.INDEX))
+    layout_kind = LayoutKind.ATTRIBUTE
+
+    axis: int
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x, indices = operand_type(types, 0), operand_type(types, 1)
+        _check_along(x, indices, self.axis)
+        return moved(x, indices.shape)
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        if any(t is None or t.rank != len(perm) for t in types):
+            return None
+        return Permuted(self.replace(axis=perm.index(self.axis)), (perm, perm), (perm,))
+
+
+def _check_along(x: TensorType, indices: TensorType, axis: int) -> None:
+    """See that indices along an axis fit x.
+
+    Raises:
+        ValueError: they don't.
+    """
+    if x.shape is None or indices.shape is None:
+        return
+    if len(x.shape) != len(indices.shape):
+        raise ValueError(f"indices have rank {len(indices.shape)}, must have {len(x.shape)}")
+    if not 0 <= axis < len(x.shape):
+        raise ValueError(f"axis {axis} is out of range for rank {len(x.shape)}")
+
+
+@op_class
+class ScatterElements(Op):
+    """x with ``updates[..., j, ...]`` put at [..., ``indices[..., j, ...]``, ...] along ``axis``.
+
+    Updates and indices have one shape; -1 is the last. Where several meet, ``reduction`` combines
+    them, and them with x. It works on the stored numbers. ONNX ScatterElements, Scatter.
+    """
+
+    operands = (
+        Operand("x", ANY),
+        Operand("indices", INDEX_TYPES, Role.INDEX),
+        Operand("updates", ANY),
+    )
+    layout_kind = LayoutKind.ATTRIBUTE
+    quant_rule = QuantRule.EXACT
+
+    axis: int
+    reduction: Reduction = Reduction.NONE
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x, indices, updates = (operand_type(types, i) for i in range(3))
+        if updates.dtype is not x.dtype:
+            raise ValueError(f"updates are {updates.dtype}, must be {x.dtype}")
+        _check_along(x, indices, self.axis)
+        _check_along(x, updates, self.axis)
+        return (TensorType(x.dtype, x.shape),)
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        if any(t is None or t.rank != len(perm) for t in types):
+            return None
+        return Permuted(self.replace(axis=perm.index(self.axis)), (perm,) * 3, (perm,))
+
+
+@op_class
+class TensorScatter(Op):
+    """x with ``update`` written over it along ``axis``, for each batch from ``starts[batch]`` on.
+
+    Starts that are left out are 0. ``circular``: what reaches behind the end begins at the front.
+    It works on the stored numbers. ONNX TensorScatter.
+    """
+
+    operands = (
+        Operand("x", ANY),
+        Operand("update", ANY),
+        Operand("starts", INDEX_TYPES, Role.INDEX, optional=True),
+    )
+    quant_rule = QuantRule.EXACT
+
+    axis: int
+    circular: bool = False
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x, update = operand_type(types, 0), operand_type(types, 1)
+        if update.dtype is not x.dtype:
+            raise ValueError(f"the update is {update.dtype}, must be {x.dtype}")
+        _check_along(x, update, self.axis)
+        if x.shape is not None and self.axis < 1:
+            raise ValueError("axis 0 is the batch")
+        return (TensorType(x.dtype, x.shape),)
+
+
+@op_class
+class Compress(Move):
+    """The slices of x along ``axis`` whose entry in ``condition`` is true.
+
+    ``axis`` None: of the elements of x in a row. A short condition ends early. ONNX Compress.
+    """
+
+    operands = (Operand("x", ANY), Operand("condition", frozenset({DType.BOOL})))
+
+    axis: int | None
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x, condition = operand_type(types, 0), operand_type(types, 1)
+        if condition.rank not in (None, 1):
+            raise ValueError(f"the condition has rank {condition.rank}, must have 1")
+        if self.axis is None:
+            return moved(x, (None,))
+        if x.shape is None:
+            return moved(x, None)
+        if not 0 <= self.axis < len(x.shape):
+            raise ValueError(f"axis {self.axis} is out of range for rank {len(x.shape)}")
+        return moved(x, (*x.shape[: self.axis], None, *x.shape[self.axis + 1 :]))
+
+
+@op_class
 class OneHot(Op):
     """``on`` where the place along the new dimension ``axis`` is the index, else ``off``.
 
-    An index outside 0 ... depth - 1 is off everywhere. ``depth`` None: operand ``depth`` gives it
-    at run time. Quantized: on, off and the result have the same parameters. TFLite ONE_HOT, NNRt
-    ONE_HOT; ONNX's OneHot wraps negative indices, so there it is Equal and Where.
+    An index outside 0 ... depth - 1 is off everywhere, but with ``from_end`` -1 is the last place.
+    ``depth`` None: operand ``depth`` gives it at run time. Quantized: on, off and the result have
+    the same parameters. TFLite ONE_HOT, NNRt ONE_HOT; ONNX OneHot with ``from_end``, else Equal
+    and Where.
     """
 
     operands = (
@@ -173,6 +300,7 @@ class OneHot(Op):
 
     axis: int
     depth: int | None
+    from_end: bool = False
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         indices, on, off = (operand_type(types, i) for i in range(3))
@@ -189,9 +317,10 @@ class OneHot(Op):
 class TopK(Op):
     """The ``k`` greatest along ``axis`` (from the front) in falling order, and their indices.
 
-    Of equals the one with the lower index comes first. Where NaN goes is open: the formats'
-    runtimes differ. ``k`` None: operand ``k`` gives it at run time. Quantized: codes are compared;
-    x's parameters. TFLite TOPK_V2, ONNX TopK, NNAPI TOPK_V2, NNRt TOP_K.
+    Without ``largest`` the least in rising order; without ``sorted`` the order is open. Of equals
+    the one with the lower index comes first. Where NaN goes is open: the formats' runtimes differ.
+    ``k`` None: operand ``k`` gives it at run time. Quantized: codes are compared; x's parameters.
+    TFLite TOPK_V2, ONNX TopK, NNAPI TOPK_V2, NNRt TOP_K.
     """
 
     operands = (Operand("x", NUMBERS), index_operand("k"))
@@ -201,6 +330,8 @@ class TopK(Op):
     axis: int
     k: int | None
     index_dtype: DType = DType.INT32
+    largest: bool = True
+    sorted: bool = True
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
@@ -221,17 +352,22 @@ class TopK(Op):
         return Permuted(op, (perm, *(None,) * (len(types) - 1)), (perm, perm))
 
 
+@op_class
 class NonZero(Op):
     """The coordinates of the elements that aren't 0, in row-major order: int64 [count, rank].
 
-    It looks at the stored numbers. TFLite WHERE, ONNX NonZero (which gives [rank, count]).
+    With ``by_axis`` [rank, count]. It looks at the stored numbers. TFLite WHERE, ONNX NonZero (by
+    axis).
     """
 
     operands = (Operand("x", ANY),)
     quant_rule = QuantRule.EXACT
 
+    by_axis: bool = False
+
     def infer(self, types: Types) -> tuple[TensorType, ...]:
-        return (TensorType(DType.INT64, (None, operand_type(types, 0).rank)),)
+        rank = operand_type(types, 0).rank
+        return (TensorType(DType.INT64, (rank, None) if self.by_axis else (None, rank)),)
 
 
 @op_class
@@ -251,3 +387,35 @@ class Unique(Op):
         if x.shape is not None and len(x.shape) != 1:
             raise ValueError(f"x has rank {len(x.shape)}, must have 1")
         return (*moved(x, (None,)), TensorType(self.index_dtype, x.shape or (None,)))
+
+
+@op_class
+class UniqueSlices(Op):
+    """The different slices of x along ``axis`` (None: elements), first places, places, counts.
+
+    That is: x's slices without repetitions, by first appearance or ``sorted`` (compared row-major);
+    the index in x of the first that is like each; for each slice of x its place in the result; how
+    often each is there. Indices are int64. It looks at the stored numbers. ONNX Unique.
+    """
+
+    operands = (Operand("x", ANY),)
+    quant_rule = QuantRule.CODES
+
+    axis: int | None
+    sorted: bool = True
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        x = operand_type(types, 0)
+        count: Dim = None
+        if self.axis is None:
+            values = moved(x, (None,))
+            count = element_count(x.shape)
+        elif x.shape is None:
+            values = moved(x, None)
+        elif not 0 <= self.axis < len(x.shape):
+            raise ValueError(f"axis {self.axis} is out of range for rank {len(x.shape)}")
+        else:
+            values = moved(x, (*x.shape[: self.axis], None, *x.shape[self.axis + 1 :]))
+            count = x.shape[self.axis]
+        found, place = TensorType(DType.INT64, (None,)), TensorType(DType.INT64, (count,))
+        return (*values, found, place, found)

@@ -33,7 +33,7 @@ _REDUCERS = {
     Reduction.MAX: "ReduceMax",
 }
 _EXTREMES = {Reduction.MIN: "Min", Reduction.MAX: "Max"}
-_DETOURS = {
+SCATTERED_BY_WAY = {
     DType.BOOL: DType.INT32,  # a sum of bools is whether any is true
     DType.FLOAT16: DType.FLOAT32,
     DType.BFLOAT16: DType.FLOAT32,
@@ -63,9 +63,9 @@ def rank_of(t: Target, value: Value) -> int:
     return len(value.shape)
 
 
-def cut(t: Target, vector: str, start: int, end: int = FAR) -> str:
-    """The entries ``start`` ... ``end`` (as in Python's slices) of a rank-1 tensor."""
-    return t.node("Slice", [vector, t.const([start]), t.const([end]), t.const([0])])
+def cut(t: Target, name: str, start: int, end: int = FAR, *, axis: int = 0) -> str:
+    """The entries ``start`` ... ``end`` (as in Python's slices) along an axis."""
+    return t.node("Slice", [name, t.const([start]), t.const([end]), t.const([axis])])
 
 
 def vector(t: Target, sizes: Sequence[Extent]) -> str:
@@ -109,7 +109,7 @@ def scatter(
 
     ``indices`` are int64, ``depth`` of them a place; ``start`` is a scalar that changes nothing.
     """
-    wide = _DETOURS.get(dtype) if reduction is not Reduction.NONE else None
+    wide = SCATTERED_BY_WAY.get(dtype) if reduction is not Reduction.NONE else None
     if wide is not None:
         base, updates, start = (t.cast(name, wide) for name in (base, updates, start))
         inner = scatter(

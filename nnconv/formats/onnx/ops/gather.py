@@ -6,7 +6,16 @@ import numpy as np
 
 from nnconv.formats.onnx.exact import select
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.scatter import FAR, counted, rank_of, scatter
+from nnconv.formats.onnx.ops.shape import extent, extent_name
+from nnconv.formats.onnx.scatter import (
+    FAR,
+    LEAST_OPSET,
+    SCATTERED_BY_WAY,
+    counted,
+    cut,
+    rank_of,
+    scatter,
+)
 from nnconv.formats.onnx.types import UNPACKED
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -22,6 +31,9 @@ _NO_TOP_K = {
     DType.BFLOAT16: DType.FLOAT32,
 }
 """Types without a kernel of TopK, and the type to go through."""
+
+_NO_COMPRESS = {**UNPACKED, DType.BFLOAT16: DType.FLOAT32}
+"""Types without a kernel of Compress, and the type to go through."""
 
 _UNIQUE_TYPES = frozenset({DType.INT8, DType.INT64, DType.FLOAT32, DType.FLOAT64})
 _NON_ZERO_TYPES = frozenset({DType.UINT8, DType.INT32, DType.INT64, DType.FLOAT32, DType.BOOL})
@@ -136,20 +148,161 @@ def export_scatter_nd(node: Node, t: Target) -> None:
     t.set_stored(y, result)
 
 
-def export_one_hot(node: Node, t: Target) -> None:
-    """OneHot: Equal and Where, or Cast for 1 and 0; ONNX's OneHot wraps negative indices."""
+def export_gather_elements(node: Node, t: Target) -> None:
+    """GatherElements."""
+    op, indices, y = node.op, node.inputs[1], node.outputs[0]
+    assert isinstance(op, g.GatherElements)
+    assert indices is not None
+    t.set_codes(y, _picked(node, t, "GatherElements", _indices(t, indices), axis=op.axis))
+
+
+def export_scatter_elements(node: Node, t: Target) -> None:
+    """ScatterElements; ScatterND at opsets whose ScatterElements lacks the reduction."""
+    op, y = node.op, node.outputs[0]
+    x, indices, updates = node.inputs
+    assert isinstance(op, g.ScatterElements)
+    assert x is not None
+    assert indices is not None
+    assert updates is not None
+    names = [t.stored(x), t.stored(updates)]
+    places = _indices(t, indices)
+    wide = SCATTERED_BY_WAY.get(x.dtype) if op.reduction is not g.Reduction.NONE else None
+    wide = wide or UNPACKED.get(x.dtype)
+    if t.opset >= LEAST_OPSET[op.reduction]:
+        if wide is not None:
+            names = [t.cast(name, wide) for name in names]
+        reduction = None if op.reduction is g.Reduction.NONE else op.reduction.value
+        operands = [names[0], places, names[1]]
+        result = t.node("ScatterElements", operands, axis=op.axis, reduction=reduction)
+        t.set_stored(y, result if wide is None else t.cast(result, x.dtype))
+        return
+    rank = rank_of(t, x)
+    every = t.node("NonZero", [t.node("Expand", [t.const([1]), t.node("Shape", [places])])])
+    own = t.node("Transpose", [every], perm=[1, 0])
+    column = t.reshape(t.int64(indices), [-1, 1])
+    parts = [cut(t, own, 0, op.axis, axis=1)] if op.axis else []
+    parts.append(column)
+    if op.axis + 1 < rank:
+        parts.append(cut(t, own, op.axis + 1, axis=1))
+    result = scatter(
+        t,
+        names[0],
+        parts[0] if len(parts) == 1 else t.node("Concat", parts, axis=1),
+        t.reshape(names[1], [-1]),
+        reduction=op.reduction,
+        dtype=x.dtype,
+        start=t.const(np.asarray(op.reduction.start(x.dtype), x.dtype.numpy)),
+        depth=rank,
+    )
+    t.set_stored(y, result)
+
+
+def export_tensor_scatter(node: Node, t: Target) -> None:
+    """TensorScatter; before opset 24 ScatterElements."""
+    op, y = node.op, node.outputs[0]
+    x, update, starts = (*node.inputs, None)[:3]
+    assert isinstance(op, g.TensorScatter)
+    assert x is not None
+    assert update is not None
+    names = [t.stored(x), t.stored(update)]
+    if t.opset >= 24:
+        if starts is not None:
+            names.append(t.int64(starts))
+        mode = "circular" if op.circular else "linear"
+        t.set_stored(y, t.node("TensorScatter", names, axis=op.axis, mode=mode))
+        return
+    rank = rank_of(t, x)
+    places = counted(t, extent(t, update, op.axis))
+    if starts is not None:
+        column = t.reshape(t.int64(starts), [-1, *[1] * op.axis])
+        places = t.node("Add", [column, places])
+    if op.circular:
+        places = t.node("Mod", [places, extent_name(t, extent(t, x, op.axis))])
+    behind = list(range(-1, -rank + op.axis, -1))
+    if behind:
+        places = t.node("Unsqueeze", [places, t.const(sorted(behind))])
+    places = t.node("Expand", [places, t.node("Shape", [names[1]])])
+    wide = UNPACKED.get(x.dtype)
+    if wide is not None:
+        names = [t.cast(name, wide) for name in names]
+    result = t.node("ScatterElements", [names[0], places, names[1]], axis=op.axis)
+    t.set_stored(y, result if wide is None else t.cast(result, x.dtype))
+
+
+def export_compress(node: Node, t: Target) -> None:
+    """Compress."""
+    op, x, condition = node.op, node.inputs[0], node.inputs[1]
+    assert isinstance(op, g.Compress)
+    assert x is not None
+    assert condition is not None
+    dtype, name = t.inner_type(x), t.codes(x)
+    wide = _NO_COMPRESS.get(dtype)
+    name = name if wide is None else t.cast(name, wide)
+    result = t.node("Compress", [name, t.stored(condition)], axis=op.axis)
+    t.set_codes(node.outputs[0], result if wide is None else t.cast(result, dtype))
+
+
+_ONE_HOT = {
+    DType.FLOAT32: DType.FLOAT32,
+    DType.INT32: DType.INT32,
+    DType.INT64: DType.INT64,
+    DType.BOOL: DType.INT64,
+    DType.INT8: DType.INT64,
+    DType.UINT8: DType.INT64,
+    DType.INT16: DType.INT64,
+    DType.UINT16: DType.INT64,
+    DType.UINT32: DType.INT64,
+    DType.FLOAT16: DType.FLOAT32,
+    DType.BFLOAT16: DType.FLOAT32,
+}
+"""Types that onnxruntime's OneHot gives, or what it is done in instead."""
+
+
+def _one_hot(node: Node, t: Target, wide: DType) -> None:
+    """OneHot as ONNX has it, with the type that onnxruntime does it in."""
     op, y = node.op, node.outputs[0]
     indices, on, off, depth = (*node.inputs, None)[:4]
     assert isinstance(op, g.OneHot)
     assert indices is not None
     assert on is not None
     assert off is not None
+    if on.data is not None and off.data is not None:
+        pair = np.concatenate([off.data.reshape(1), on.data.reshape(1)])
+        values = t.const(pair.astype(wide.numpy))
+    else:
+        parts = [t.stored(v) if v.shape == (1,) else t.reshape(t.stored(v), [1]) for v in (off, on)]
+        values = t.node("Concat", parts, axis=0)
+        values = values if y.dtype is wide else t.cast(values, wide)
+    count = t.const([op.depth]) if op.depth is not None else t.reshape(t.int64(depth), [1])
+    if wide is DType.INT32:  # onnxruntime has it with a depth of float32 alone
+        known = None if op.depth is None else np.asarray([op.depth], np.float32)
+        count = t.cast(count, DType.FLOAT32) if known is None else t.const(known)
+    result = t.node("OneHot", [t.int64(indices), count, values], axis=op.axis)
+    t.set_stored(y, result if y.dtype is wide else t.cast(result, y.dtype))
+
+
+def export_one_hot(node: Node, t: Target) -> None:
+    """OneHot with ``from_end``, else Equal and Where, or Cast for 1 and 0."""
+    op, y = node.op, node.outputs[0]
+    indices, on, off, depth = (*node.inputs, None)[:4]
+    assert isinstance(op, g.OneHot)
+    assert indices is not None
+    assert on is not None
+    assert off is not None
+    if op.from_end and y.dtype in _ONE_HOT:
+        _one_hot(node, t, _ONE_HOT[y.dtype])
+        return
     behind = rank_of(t, indices) - op.axis
     count = op.depth if op.depth is not None else t.reshape(t.int64(depth), [1])
     places = counted(t, count)
     if behind:
         places = t.reshape(places, [-1, *[1] * behind])
-    spread = t.node("Unsqueeze", [t.int64(indices), t.const([op.axis])])
+    picks = t.int64(indices)
+    if op.from_end:
+        below = t.node("Less", [picks, t.const(np.int64(0))])
+        moved = t.node("Add", [picks, extent_name(t, count)])
+        picks = t.node("Where", [below, moved, picks])
+    spread = t.node("Unsqueeze", [picks, t.const([op.axis])])
     hit = t.node("Equal", [spread, places])
     if _is(on, 1) and _is(off, 0):
         t.set_stored(y, hit if y.dtype is DType.BOOL else t.cast(hit, y.dtype))
@@ -177,7 +330,10 @@ def export_top_k(node: Node, t: Target) -> None:
     dtype, name = t.inner_type(x), t.codes(x)
     wide = _NO_TOP_K.get(dtype)
     name = name if wide is None else t.cast(name, wide)
-    found, places = t.nodes_of("TopK", [name, count], 2, axis=op.axis)
+    attributes = {} if op.largest else {"largest": 0}
+    if not op.sorted:
+        attributes["sorted"] = 0
+    found, places = t.nodes_of("TopK", [name, count], 2, axis=op.axis, **attributes)
     t.set_codes(values, found if wide is None else t.cast(found, dtype))
     t.set_stored(
         indices, places if op.index_dtype is DType.INT64 else t.cast(places, op.index_dtype)
@@ -185,13 +341,15 @@ def export_top_k(node: Node, t: Target) -> None:
 
 
 def export_non_zero(node: Node, t: Target) -> None:
-    """NonZero, turned: ONNX has a column for each element."""
-    x, y = node.inputs[0], node.outputs[0]
+    """NonZero: ONNX has a column for each element."""
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, g.NonZero)
     assert x is not None
     name = t.stored(x)
     if x.dtype not in _NON_ZERO_TYPES:
         name = t.cast(name, DType.BOOL)
-    t.set_stored(y, t.node("Transpose", [t.node("NonZero", [name])], perm=[1, 0]))
+    found = t.node("NonZero", [name])
+    t.set_stored(y, found if op.by_axis else t.node("Transpose", [found], perm=[1, 0]))
 
 
 def export_unique(node: Node, t: Target) -> None:
@@ -212,6 +370,27 @@ def export_unique(node: Node, t: Target) -> None:
     )
 
 
+def export_unique_slices(node: Node, t: Target) -> None:
+    """Unique, with the results that are read."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, g.UniqueSlices)
+    assert x is not None
+    dtype, name = t.inner_type(x), t.codes(x)
+    wide = None
+    if dtype not in _UNIQUE_TYPES:
+        wide = DType.FLOAT32 if dtype.is_float else DType.INT64
+        name = t.cast(name, wide)
+    assert node.graph is not None
+    wanted = [bool(v.use_count) or v in node.graph.outputs for v in node.outputs]
+    wanted[0] = True
+    attributes = {} if op.sorted else {"sorted": 0}
+    names = t.nodes_with("Unique", [name], wanted, axis=op.axis, **attributes)
+    t.set_codes(node.outputs[0], names[0] if wide is None else t.cast(names[0], dtype))
+    for value, found in zip(node.outputs[1:], names[1:], strict=False):
+        if found:
+            t.set_stored(value, found)
+
+
 EXPORTERS: dict[type[Op], Exporter] = {
     g.Gather: export_gather,
     g.GatherNd: export_gather_nd,
@@ -220,4 +399,9 @@ EXPORTERS: dict[type[Op], Exporter] = {
     g.TopK: export_top_k,
     g.NonZero: export_non_zero,
     g.Unique: export_unique,
+    g.GatherElements: export_gather_elements,
+    g.ScatterElements: export_scatter_elements,
+    g.TensorScatter: export_tensor_scatter,
+    g.Compress: export_compress,
+    g.UniqueSlices: export_unique_slices,
 }

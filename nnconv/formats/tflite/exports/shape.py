@@ -7,21 +7,8 @@ from nnconv.formats.tflite.types import CODES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.types import TensorType
+from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops import shape as s
-
-_MOVED = frozenset(
-    {
-        DType.BOOL,
-        DType.INT8,
-        DType.UINT8,
-        DType.INT16,
-        DType.INT32,
-        DType.INT64,
-        DType.FLOAT16,
-        DType.FLOAT32,
-    }
-)
 
 
 def export_identity(node: Node, t: Target) -> None:
@@ -85,23 +72,48 @@ def export_squeeze(node: Node, t: Target) -> None:
 
 def export_transpose(node: Node, t: Target) -> None:
     """TRANSPOSE."""
-    op, x = node.op, _first(node)
+    op, x, y = node.op, _first(node), node.outputs[0]
     assert isinstance(op, s.Transpose)
-    t.require(node, plain=_MOVED, codes=_MOVED)
     if op.perm is None:
         given = node.inputs[1]
         assert given is not None, "the verifier wants a perm"
         perm = t.index(given)
     else:
         perm = t.ints(op.perm)
-    t.emit("TRANSPOSE", [t.tensor(x), perm], node.outputs[0], ("TransposeOptions", {}))
+    t.emit("TRANSPOSE", [t.tensor(x), perm], y, ("TransposeOptions", {}))
+
+
+_JOINED = frozenset(
+    {
+        DType.BOOL,
+        DType.INT8,
+        DType.UINT8,
+        DType.INT16,
+        DType.INT32,
+        DType.UINT32,
+        DType.INT64,
+        DType.FLOAT16,
+        DType.FLOAT32,
+    }
+)
+_DELEGATED = frozenset({DType.FLOAT32, DType.FLOAT16, DType.INT8, DType.UINT8})
+MOST_DELEGATED = 6
+"""XNNPACK refuses a file in which it should join or split tensors of more dimensions."""
+
+
+def too_deep(value: Value) -> bool:
+    """Whether XNNPACK would refuse the file for this operand's rank."""
+    rank = value.type.rank
+    return value.dtype in _DELEGATED and (rank is None or rank > MOST_DELEGATED)
 
 
 def export_concat(node: Node, t: Target) -> None:
     """CONCATENATION; int8 kernels want all operands under the result's parameters."""
     op, y = node.op, node.outputs[0]
     assert isinstance(op, s.Concat)
-    t.require(node, plain=_MOVED - {DType.FLOAT16}, codes=_MOVED)
+    t.require(node, plain=_JOINED, codes=_JOINED)
+    if y.shape is not None and too_deep(y):
+        raise t.refused(f"CONCATENATION of rank {len(y.shape)}")
     parts = [
         t.tensor(v) if y.quant is None or v is None else t.requantized(v, y.quant)
         for v in node.inputs
@@ -113,6 +125,194 @@ def export_concat(node: Node, t: Target) -> None:
     t.emit("CONCATENATION", parts, y, options)
 
 
+_PACKED = frozenset(
+    {
+        DType.INT8,
+        DType.UINT8,
+        DType.INT16,
+        DType.INT32,
+        DType.UINT32,
+        DType.INT64,
+        DType.FLOAT32,
+    }
+)
+
+
+def export_stack(node: Node, t: Target) -> None:
+    """PACK."""
+    op, y = node.op, node.outputs[0]
+    assert isinstance(op, s.Stack)
+    t.require(node, plain=_PACKED, codes=_PACKED)
+    parts = [t.tensor(v) for v in node.inputs]
+    t.emit("PACK", parts, y, ("PackOptions", {"values_count": len(parts), "axis": op.axis}))
+
+
+_UNPACKED = frozenset(
+    {
+        DType.BOOL,
+        DType.INT8,
+        DType.UINT8,
+        DType.INT16,
+        DType.INT32,
+        DType.FLOAT16,
+        DType.FLOAT32,
+    }
+)
+
+
+def export_unstack(node: Node, t: Target) -> None:
+    """UNPACK."""
+    op, x = node.op, _first(node)
+    assert isinstance(op, s.Unstack)
+    if x.dtype not in _UNPACKED:
+        raise t.refused(f"UNPACK of {x.dtype}")
+    t.operator(
+        "UNPACK",
+        [t.tensor(x)],
+        [t.declare(v) for v in node.outputs],
+        ("UnpackOptions", {"num": op.count, "axis": op.axis}),
+    )
+
+
+CUT = frozenset(
+    {DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.FLOAT32},
+)
+
+
+def export_split(node: Node, t: Target) -> None:
+    """SPLIT into equal parts, which XNNPACK takes; else SPLIT_V."""
+    op, x = node.op, _first(node)
+    assert isinstance(op, s.Split)
+    t.require(node, plain=CUT, codes=CUT)
+    if too_deep(x):
+        raise t.refused(f"SPLIT of rank {x.type.rank}")
+    count = len(op.sizes)
+    extent = x.shape[op.axis] if x.shape is not None else None
+    whole = isinstance(extent, int) and extent == sum(op.sizes) and extent > 0
+    outputs = [t.declare(v) for v in node.outputs]
+    if whole and len(set(op.sizes)) == 1:
+        options = ("SplitOptions", {"num_splits": count})
+        t.operator("SPLIT", [t.scalar(op.axis), t.tensor(x)], outputs, options)
+        return
+    operands = [t.tensor(x), t.ints(op.sizes), t.scalar(op.axis)]
+    t.operator("SPLIT_V", operands, outputs, ("SplitVOptions", {"num_splits": count}))
+
+
+def export_tile(node: Node, t: Target) -> None:
+    """TILE."""
+    op, x = node.op, _first(node)
+    assert isinstance(op, s.Tile)
+    if op.repeats is None:
+        given = node.inputs[1]
+        assert given is not None, "the verifier wants repeats"
+        repeats = t.index(given)
+    else:
+        repeats = t.ints(op.repeats)
+    t.emit("TILE", [t.tensor(x), repeats], node.outputs[0], ("TileOptions", {}))
+
+
+def export_broadcast_to(node: Node, t: Target) -> None:
+    """TILE, which takes a fraction of the time, where all extents are known; else BROADCAST_TO."""
+    op, x, y = node.op, _first(node), node.outputs[0]
+    assert isinstance(op, s.BroadcastTo)
+    if op.shape is None:
+        given = node.inputs[1]
+        assert given is not None, "the verifier wants a shape"
+        shape = t.index(given)
+    else:
+        own = static_shape(x.shape)
+        if own is not None and op.shape and 0 not in op.shape:
+            _tile(t, x, y, (1,) * (len(op.shape) - len(own)) + own, op.shape)
+            return
+        shape = t.ints(op.shape)
+    operands = [t.tensor(x), shape]
+    t.emit("BROADCAST_TO", operands, y, ("BroadcastToOptions", {}), version=2)
+
+
+def _tile(t: Target, x: Value, y: Value, own: tuple[int, ...], target: tuple[int, ...]) -> None:
+    tensor = t.tensor(x)
+    if x.shape != own:
+        kind = TensorType(x.dtype, own, x.quant)
+        tensor = t.result("RESHAPE", [tensor, t.ints(own)], kind, ("ReshapeOptions", {}))
+    repeats = [size if dim == 1 else 1 for dim, size in zip(own, target, strict=True)]
+    t.emit("TILE", [tensor, t.ints(repeats)], y, ("TileOptions", {}))
+
+
+_MEASURED = frozenset(DType) - {DType.UINT64, DType.COMPLEX64, DType.COMPLEX128, DType.BFLOAT16}
+
+
+def export_shape_of(node: Node, t: Target) -> None:
+    """SHAPE, then GATHER where not all extents are wanted in order."""
+    op, x, y = node.op, _first(node), node.outputs[0]
+    assert isinstance(op, s.ShapeOf)
+    dtype = op.dtype if op.dtype is DType.INT64 else DType.INT32
+    options = ("ShapeOptions", {"out_type": CODES[dtype]})
+    tensor = t.tensor(x)
+    if x.dtype not in _MEASURED:
+        same = {16: DType.INT16, 64: DType.INT64, 128: DType.INT64}[x.dtype.bits]
+        if x.dtype.bits > 64:
+            raise t.refused(f"SHAPE of {x.dtype}")
+        tensor = t.result("BITCAST", [tensor], TensorType(same, x.shape))
+    if op.dims is None and dtype is op.dtype:
+        t.emit("SHAPE", [tensor], y, options)
+        return
+    made = t.result("SHAPE", [tensor], TensorType(dtype, (x.type.rank,)), options)
+    if op.dims is not None:
+        operands = [made, t.ints(op.dims)]
+        fields = ("GatherOptions", {"axis": 0})
+        if dtype is op.dtype:
+            t.emit("GATHER", operands, y, fields)
+            return
+        made = t.result("GATHER", operands, TensorType(dtype, (len(op.dims),)), fields)
+    fields = ("CastOptions", {"in_data_type": CODES[dtype], "out_data_type": CODES[op.dtype]})
+    t.emit("CAST", [made], y, fields)
+
+
+def export_rank(node: Node, t: Target) -> None:
+    """RANK."""
+    t.emit("RANK", [t.tensor(_first(node))], node.outputs[0], ("RankOptions", {}))
+
+
+def export_fill(node: Node, t: Target) -> None:
+    """FILL: the value of rank 0."""
+    op, value, y = node.op, _first(node), node.outputs[0]
+    assert isinstance(op, s.Fill)
+    if op.shape is None:
+        given = node.inputs[1]
+        assert given is not None, "the verifier wants a shape"
+        shape = t.index(given)
+    else:
+        shape = t.ints(op.shape)
+    tensor = t.tensor(value)
+    if value.shape != ():
+        kind = TensorType(value.dtype, (), value.quant)
+        tensor = t.result("RESHAPE", [tensor, t.ints(())], kind, ("ReshapeOptions", {}))
+    t.emit("FILL", [shape, tensor], y, ("FillOptions", {}))
+
+
+def export_broadcast_args(node: Node, t: Target) -> None:
+    """BROADCAST_ARGS."""
+    y = node.outputs[0]
+    types = frozenset({DType.INT32, DType.INT64})
+    t.require(node, plain=types)
+    t.emit("BROADCAST_ARGS", [t.tensor(v) for v in node.inputs], y)
+
+
+def export_range(node: Node, t: Target) -> None:
+    """RANGE: of scalars."""
+    y = node.outputs[0]
+    t.require(node, plain=frozenset({DType.FLOAT32, DType.INT32, DType.INT64}))
+    operands = []
+    for value in node.inputs:
+        assert value is not None, "all operands are required"
+        tensor = t.tensor(value)
+        if value.shape != ():
+            kind = TensorType(value.dtype, ())
+            tensor = t.result("RESHAPE", [tensor, t.ints(())], kind, ("ReshapeOptions", {}))
+        operands.append(tensor)
+    t.emit("RANGE", operands, y, ("RangeOptions", {}))
+
+
 EXPORTERS: dict[type[Op], Exporter] = {
     s.Identity: export_identity,
     s.Reshape: export_reshape,
@@ -120,4 +320,14 @@ EXPORTERS: dict[type[Op], Exporter] = {
     s.Unsqueeze: export_squeeze,
     s.Transpose: export_transpose,
     s.Concat: export_concat,
+    s.Stack: export_stack,
+    s.Unstack: export_unstack,
+    s.Split: export_split,
+    s.Tile: export_tile,
+    s.BroadcastTo: export_broadcast_to,
+    s.ShapeOf: export_shape_of,
+    s.Rank: export_rank,
+    s.Fill: export_fill,
+    s.BroadcastArgs: export_broadcast_args,
+    s.Range: export_range,
 }

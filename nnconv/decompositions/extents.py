@@ -1,0 +1,72 @@
+"""Extents and index vectors as values, for decompositions: int32 throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Value
+from nnconv.ir.types import Dim, static_shape
+from nnconv.ops.elementwise import Maximum, Minimum
+from nnconv.ops.quantize import Cast
+from nnconv.ops.shape import Concat, Reshape, ShapeOf
+
+FAR = int(np.iinfo(np.int32).max)
+"""Behind every end."""
+
+
+def ints(b: Builder, numbers: Iterable[int]) -> Value:
+    """A constant vector."""
+    return b.const(np.asarray(tuple(numbers), np.int32))
+
+
+def scalar(b: Builder, number: int) -> Value:
+    """A constant of rank 0."""
+    return b.const(np.asarray(number, np.int32))
+
+
+def shape_of(b: Builder, x: Value) -> Value:
+    """The extents of x."""
+    known = static_shape(x.shape)
+    return b.add(ShapeOf(), [x]) if known is None else ints(b, known)
+
+
+def extent(b: Builder, x: Value, axis: int) -> Value:
+    """One extent of x, a vector of one element."""
+    dim: Dim = x.shape[axis] if x.shape is not None else None
+    return ints(b, [dim]) if isinstance(dim, int) else b.add(ShapeOf(dims=(axis,)), [x])
+
+
+def joined(b: Builder, parts: Sequence[Value]) -> Value:
+    """Vectors, one behind the other; constants that meet are one."""
+    pieces: list[Value] = []
+    for part in parts:
+        last = pieces[-1].data if pieces else None
+        if part.data is not None and last is not None:
+            pieces[-1] = b.const(np.concatenate([last, part.data]).astype(np.int32))
+        else:
+            pieces.append(part)
+    return pieces[0] if len(pieces) == 1 else b.add(Concat(axis=0), pieces)
+
+
+def as_int32(b: Builder, value: Value) -> Value:
+    """Indices as int32; what that can't hold saturates."""
+    if value.dtype is DType.INT32:
+        return value
+    low, high = DType.INT32.int_range
+    if value.data is not None:
+        return b.const(np.clip(value.data.astype(np.int64), low, high).astype(np.int32))
+    if value.dtype.bits > 32:
+        least, most = (b.const(np.asarray(n, value.dtype.numpy)) for n in (low, high))
+        value = b.add(Minimum(), [b.add(Maximum(), [value, least]), most])
+    return b.add(Cast(dtype=DType.INT32), [value])
+
+
+def as_vector(b: Builder, value: Value) -> Value:
+    """A value of one element as a vector."""
+    if value.shape == (1,):
+        return value
+    return b.add(Reshape(shape=(1,)), [value])

@@ -1,0 +1,106 @@
+"""Ops that cut or join elements, and ops on shapes, by others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnconv.decompositions.base import Decomposition
+from nnconv.ir.builder import Builder
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ir.types import Shape, element_count, static_shape
+from nnconv.ops import shape as s
+from nnconv.ops.reduce import ReduceProd
+
+
+def split_unstacked(node: Node, b: Builder) -> list[Value] | None:
+    """Unstack: Split, and Squeeze each part."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, s.Unstack)
+    assert x is not None, "operand 0 is required"
+    parts = b.add_many(s.Split(axis=op.axis, sizes=(1,) * op.count), [x])
+    return [b.add(s.Squeeze(axes=(op.axis,)), [part]) for part in parts]
+
+
+def concat_stacked(node: Node, b: Builder) -> list[Value] | None:
+    """Stack: Unsqueeze each part, and Concat."""
+    op = node.op
+    assert isinstance(op, s.Stack)
+    tall = [b.add(s.Unsqueeze(axes=(op.axis,)), [v]) for v in node.inputs if v is not None]
+    return [b.add(s.Concat(axis=op.axis), tall, quant=node.outputs[0].quant)]
+
+
+def _three(shape: Shape, axis: int) -> tuple[int, int, int] | None:
+    """A shape with all before an axis, and all behind it, as one; None if that can't be told."""
+    if shape is None:
+        return None
+    own = shape[axis]
+    sides = [element_count(shape[:axis]), own, element_count(shape[axis + 1 :])]
+    numbers = [-1 if not isinstance(n, int) else n for n in sides]
+    if numbers.count(-1) > 1 or (-1 in numbers and 0 in numbers):
+        return None
+    return numbers[0], numbers[1], numbers[2]
+
+
+def _shape(value: Value) -> tuple[int, ...] | None:
+    """A Reshape's shape to the type of a value."""
+    if value.shape is None:
+        return None
+    numbers = tuple(dim if isinstance(dim, int) else -1 for dim in value.shape)
+    if numbers.count(-1) > 1 or (-1 in numbers and 0 in numbers):
+        return None
+    return numbers
+
+
+def join_in_three(node: Node, b: Builder) -> list[Value] | None:
+    """Concat of many dimensions in three."""
+    op, y = node.op, node.outputs[0]
+    assert isinstance(op, s.Concat)
+    parts = [v for v in node.inputs if v is not None]
+    shapes = [_three(v.shape, op.axis) for v in parts]
+    final = _shape(y)
+    if final is None or len(final) <= 3 or None in shapes:
+        return None
+    flat = [
+        b.add(s.Reshape(shape=shape), [v])
+        for v, shape in zip(parts, shapes, strict=True)
+        if shape is not None
+    ]
+    made = b.add(op.replace(axis=1), flat, quant=y.quant)
+    return [b.add(s.Reshape(shape=final), [made])]
+
+
+def split_in_three(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Split of many dimensions in three."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, s.Split)
+    assert x is not None, "operand 0 is required"
+    shape, finals = _three(x.shape, op.axis), [_shape(v) for v in node.outputs]
+    if shape is None or None in finals or x.type.rank is None or x.type.rank <= 3:
+        return None
+    flat = b.add(s.Reshape(shape=shape), [x])
+    parts = b.add_many(op.replace(axis=1), [flat])
+    return [
+        b.add(s.Reshape(shape=final), [part])
+        for part, final in zip(parts, finals, strict=True)
+        if final is not None
+    ]
+
+
+def multiply_extents(node: Node, b: Builder) -> list[Value] | None:
+    """Size: the product of the extents."""
+    x = node.inputs[0]
+    assert x is not None, "operand 0 is required"
+    if static_shape(x.shape) is not None:
+        return None
+    extents = b.add(s.ShapeOf(dtype=node.outputs[0].dtype), [x])
+    return [b.add(ReduceProd(axes=(0,), keep_dims=False), [extents])]
+
+
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    s.Unstack: (split_unstacked,),
+    s.Stack: (concat_stacked,),
+    s.Concat: (join_in_three,),
+    s.Split: (split_in_three,),
+    s.Size: (multiply_extents,),
+}
