@@ -10,7 +10,8 @@ ones; one forward, to rewrite.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 from nnconv.ir.graph import Graph, Node, Signature, Value
 from nnconv.ir.op import Layout, Perm, Permuted
@@ -30,6 +31,22 @@ from nnconv.passes.layout_walk import (
     loses_last_axis,
     seed_perm,
 )
+
+
+class _Known(NamedTuple):
+    """What is known of a graph before it changes.
+
+    Attributes:
+        moves: how nodes can work on moved operands.
+        flowing: values that come moved out of what fixes the layout, or can.
+        leading: values behind which nothing need be turned back.
+        outputs: those that go out.
+    """
+
+    moves: Moves
+    flowing: dict[Value, Perm]
+    leading: set[Value]
+    outputs: set[Value]
 
 
 class LayoutPass(Pass):
@@ -56,7 +73,9 @@ class LayoutPass(Pass):
             return False
         moves = Moves(self.target)
         flowing = self._flowing(graph, moves)
-        walk = Walk(graph, moves, self._wanted(graph, flowing), self._leading(graph, moves))
+        leading = self._leading(graph, moves)
+        known = _Known(moves, flowing, leading, graph.output_set())
+        walk = Walk(graph, moves, self._wanted(graph, known), leading)
         edge = self.edge if self.edge is not None and self.edge.graph is graph else None
         if edge is not None:
             self._move_inputs(graph, len(edge.inputs), walk)
@@ -71,11 +90,11 @@ class LayoutPass(Pass):
         left = [node for node in graph.nodes if seed_perm(node, self.target) is not None]
         return f"still has {left[0]!r}" if left else ""
 
-    def _wanted(self, graph: Graph, flowing: dict[Value, Perm]) -> dict[Value, Perm]:
+    def _wanted(self, graph: Graph, known: _Known) -> dict[Value, Perm]:
         """The transpose in which all readers of a value want it; values that go out have none."""
         wishes: dict[Value, dict[Perm, int]] = {}
         wanted: dict[Value, Perm] = {}
-        outputs = graph.output_set()
+        outputs = known.outputs
 
         def settle(value: Value) -> Perm | None:
             counts = wishes.get(value, {})
@@ -83,6 +102,12 @@ class LayoutPass(Pass):
                 return None
             perm, count = next(iter(counts.items()))
             return perm if count == value.use_count else None
+
+        def wish(node: Node, perms: Sequence[Perm | None]) -> None:
+            for source, perm in zip(node.inputs, perms, strict=False):
+                if source is not None and perm is not None and source.type.rank == len(perm):
+                    counts = wishes.setdefault(source, {})
+                    counts[perm] = counts.get(perm, 0) + 1
 
         for node in graph.nodes_reversed:
             settled = {settle(v) for v in node.outputs if v.use_count or v in outputs}
@@ -92,16 +117,16 @@ class LayoutPass(Pass):
             else:
                 perm = settled.pop() if len(settled) == 1 else None
                 permuted = None if perm is None else node.op.permute_back(perm, node.input_types)
-            if perm is None:
-                permuted = _turned_before(node, flowing)
-            if permuted is None or not self._worthwhile(node, permuted, flowing):
+            if permuted is not None and self._worthwhile(node, permuted, known.flowing):
+                if perm is not None:
+                    wanted.update((value, perm) for value in node.outputs)
+                wish(node, permuted.operands)
                 continue
-            if perm is not None:
-                wanted.update((value, perm) for value in node.outputs)
-            for source, wish in zip(node.inputs, permuted.operands, strict=True):
-                if source is not None and wish is not None and source.type.rank == len(wish):
-                    counts = wishes.setdefault(source, {})
-                    counts[wish] = counts.get(wish, 0) + 1
+            turned = _turned_before(node, known.flowing) if permuted is None else None
+            if turned is not None:
+                wish(node, turned.operands)
+            else:
+                wish(node, self._goes_on(node, known))
         for entry in graph.inputs:
             perm = settle(entry)
             if perm is not None:
@@ -137,6 +162,19 @@ class LayoutPass(Pass):
                 moving = zip(node.inputs, permuted.operands, strict=True)
                 leading.update(v for v, perm in moving if v is not None and perm is not None)
         return leading
+
+    def _goes_on(self, node: Node, known: _Known) -> Sequence[Perm | None]:
+        """What a node wants of its operands that takes them moved and need not turn them back."""
+        flowing = known.flowing
+        perm = next((flowing[v] for v in node.inputs if v is not None and v in flowing), None)
+        permuted = None if perm is None else known.moves(node, perm)
+        if permuted is None:
+            ends = set(self._ends(node, flowing, known.outputs))
+            return [flowing[v] if v is not None and v in ends else None for v in node.inputs]
+        results = zip(node.outputs, permuted.results, strict=True)
+        if not all(perm is None or value in known.leading for value, perm in results):
+            return ()
+        return permuted.operands if self._worthwhile(node, permuted, known.flowing) else ()
 
     def _ends(self, node: Node, usual: dict[Value, Perm], outputs: set[Value]) -> list[Value]:
         """Operands that a node takes moved for nothing, though its results are none the wiser."""
