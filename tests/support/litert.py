@@ -83,8 +83,13 @@ class LiteRtRunner:
             for detail, array in zip(self._inputs, arrays, strict=True):
                 self.interpreter.set_tensor(detail["index"], array)
             self.interpreter.invoke()
-            outputs = self.interpreter.get_output_details()
-            return [self.interpreter.get_tensor(detail["index"]) for detail in outputs]
+            return [self._read(detail) for detail in self.interpreter.get_output_details()]
+
+    def _read(self, detail: Mapping[str, Any]) -> np.ndarray:
+        """An output; one without elements can't be read where its extents weren't known before."""
+        if 0 in detail["shape"]:
+            return np.empty(detail["shape"], detail["dtype"])
+        return self.interpreter.get_tensor(detail["index"])
 
     def run_signature(self, key: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run the signature ``key``; inputs and outputs go by the signature's names."""

@@ -1,0 +1,101 @@
+"""Products of matrices by simpler ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnconv.decompositions.base import Decomposition
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ir.types import static_shape
+from nnconv.ops import elementwise as e
+from nnconv.ops.matmul import MatMul
+from nnconv.ops.quantize import Cast
+from nnconv.ops.reduce import ReduceSum
+from nnconv.ops.shape import Reshape, Squeeze, Transpose, Unsqueeze
+
+
+def _operands(node: Node) -> tuple[Value, Value]:
+    a, b = node.inputs
+    assert a is not None
+    assert b is not None
+    return a, b
+
+
+def of_vectors(node: Node, b: Builder) -> Sequence[Value] | None:
+    """A vector is a matrix of one row or column, which the result lacks."""
+    left, right = _operands(node)
+    y = node.outputs[0]
+    if left.shape is None or right.shape is None or min(len(left.shape), len(right.shape)) > 1:
+        return None
+    axes = []
+    rank = max(len(left.shape), len(right.shape), 2)
+    if len(left.shape) == 1:
+        left = b.add(Unsqueeze(axes=(0,)), [left], quant=left.quant)
+        axes.append(rank - 2)
+    if len(right.shape) == 1:
+        right = b.add(Unsqueeze(axes=(1,)), [right], quant=right.quant)
+        axes.append(rank - 1)
+    product = b.add(node.op, [left, right], quant=y.quant, dtype=y.dtype)
+    return [b.add(Squeeze(axes=tuple(axes)), [product], quant=y.quant)]
+
+
+def in_fewer_dimensions(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Leading dimensions that neither operand repeats made one; matrices stay as they are."""
+    left, right = _operands(node)
+    y = node.outputs[0]
+    a, c, whole = static_shape(left.shape), static_shape(right.shape), static_shape(y.shape)
+    if a is None or c is None or whole is None or len(a) < 4 or a[:-2] != c[:-2]:
+        return None
+    if 0 in (*a, *c):
+        return None
+    flat = [
+        b.add(Reshape(shape=(-1, *shape[-2:])), [value], quant=value.quant)
+        for value, shape in ((left, a), (right, c))
+    ]
+    product = b.add(node.op, flat, quant=y.quant, dtype=y.dtype)
+    return [b.add(Reshape(shape=whole), [product], quant=y.quant)]
+
+
+_SUMMED = frozenset({DType.FLOAT32, DType.INT32, DType.INT64})
+
+
+def by_elements(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The sum of products of elements.
+
+    For integers, which no kernel of products takes, and for sums of nothing.
+    """
+    op, (left, right) = node.op, _operands(node)
+    assert isinstance(op, MatMul)
+    if left.quant is not None or right.quant is not None:
+        return None
+    if left.shape is None or right.shape is None or min(len(left.shape), len(right.shape)) < 2:
+        return None
+    if not left.dtype.is_integer and 0 not in (*left.shape, *right.shape):
+        return None
+    wide = left.dtype if left.dtype in _SUMMED else DType.INT64
+    rows = _matrix(left, wide, b, turned=op.transpose_a)
+    columns = _matrix(right, wide, b, turned=op.transpose_b)
+    rows = b.add(Unsqueeze(axes=(len(left.shape),)), [rows])  # [..., M, K, 1]
+    columns = b.add(Unsqueeze(axes=(len(right.shape) - 2,)), [columns])  # [..., 1, K, N]
+    products = b.add(e.Mul(), [rows, columns])
+    between = max(len(left.shape), len(right.shape)) - 1
+    total = b.add(ReduceSum(axes=(between,)), [products])
+    return [total if wide is left.dtype else b.add(Cast(dtype=left.dtype), [total])]
+
+
+def _matrix(value: Value, dtype: DType, b: Builder, *, turned: bool) -> Value:
+    """Matrices as they come or turned, in another type."""
+    if value.dtype is not dtype:
+        value = b.add(Cast(dtype=dtype), [value])
+    if not turned:
+        return value
+    rank = len(value.shape or ())
+    return b.add(Transpose(perm=(*range(rank - 2), rank - 1, rank - 2)), [value])
+
+
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    MatMul: (of_vectors, in_fewer_dimensions, by_elements),
+}

@@ -1,0 +1,281 @@
+"""Reductions and indices of extremes by simpler ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.elementwise import scalar
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ir.types import TensorType, static_shape
+from nnconv.ops import elementwise as e
+from nnconv.ops import reduce as r
+from nnconv.ops.quantize import Bitcast, Cast
+from nnconv.ops.shape import Identity, Reshape, ShapeOf, Unsqueeze
+from nnconv.ops.slices import Pad, Reverse, Slice
+
+
+def _operand(node: Node) -> Value:
+    x = node.inputs[0]
+    assert x is not None
+    return x
+
+
+def _reduced(node: Node, kind: type[r.Reduction], data: Value, b: Builder) -> Value:
+    """``data`` reduced in another way along the same axes."""
+    op = node.op
+    assert isinstance(op, r.Reduction)
+    other = kind(axes=op.axes, keep_dims=op.keep_dims, all_if_empty=op.all_if_empty)
+    return b.add(other, [data, *node.inputs[1:]])
+
+
+def by_sum(*, before: type[Op] | None = None, after: type[Op] | None = None) -> Decomposition:
+    """A sum of what ``before`` gives; then ``after``."""
+
+    def decompose(node: Node, b: Builder) -> Sequence[Value] | None:
+        x = _operand(node)
+        if before is not None:
+            x = b.add(before(), [x])
+        total = _reduced(node, r.ReduceSum, x, b)
+        return [total if after is None else b.add(after(), [total])]
+
+    return decompose
+
+
+def log_sum_exp(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The greatest is taken off first, so that nothing overflows."""
+    op, x = node.op, _operand(node)
+    assert isinstance(op, r.Reduction)
+    shape = static_shape(x.shape)
+    if op.axes is None or (shape is not None and 0 in shape):
+        powers = _reduced(node, r.ReduceSum, b.add(e.Exp(), [x]), b)
+        return [b.add(e.Log(), [powers])]
+    greatest = b.add(r.ReduceMax(axes=op.axes, keep_dims=True), [x])
+    greatest = b.add(e.Clip(low=-3e38, high=3e38), [greatest])
+    total = b.add(
+        r.ReduceSum(axes=op.axes, keep_dims=True),
+        [b.add(e.Exp(), [b.add(e.Sub(), [x, greatest])])],
+    )
+    result = b.add(e.Add(), [b.add(e.Log(), [total]), greatest])
+    if op.keep_dims:
+        return [result]
+    return [_without(result, op.axes, b)]
+
+
+def _without(value: Value, axes: Sequence[int], b: Builder) -> Value:
+    """A value without dimensions of extent 1."""
+    assert value.shape is not None
+    rest = tuple(d for i, d in enumerate(value.shape) if i not in axes)
+    fixed = tuple(d if isinstance(d, int) else -1 for d in rest)
+    if fixed.count(-1) > 1:
+        from nnconv.ops.shape import Squeeze
+
+        return b.add(Squeeze(axes=tuple(axes)), [value])
+    return b.add(Reshape(shape=fixed), [value])
+
+
+_OF_ONE: dict[type[Op], type[Op]] = {
+    r.ReduceL1: e.Abs,
+    r.ReduceL2: e.Abs,
+    r.ReduceSumSquare: e.Square,
+    r.ReduceLogSum: e.Log,
+}
+
+
+def of_one(node: Node, b: Builder) -> Sequence[Value] | None:
+    """What is done to each element where no dimension is reduced."""
+    op, x = node.op, _operand(node)
+    assert isinstance(op, r.Reduction)
+    if op.axes != ():
+        return None
+    kind = _OF_ONE.get(type(op))
+    if kind is not None:
+        return [b.add(kind(), [x])]
+    return [b.add_typed(Identity(), [x], [x.type])[0]]
+
+
+def of_nothing(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The extreme or mean of no elements, made from their sum, which is 0."""
+    op, x = node.op, _operand(node)
+    assert isinstance(op, r.Reduction)
+    along = None if x.shape is None else op.axes or range(len(x.shape))
+    if x.shape is None or along is None or not any(x.shape[a] == 0 for a in along):
+        return None
+    if x.quant is not None or x.dtype is DType.BOOL:
+        return None
+    total = _reduced(node, r.ReduceSum, x, b)
+    if not x.dtype.is_float:
+        low, high = x.dtype.int_range
+        number = {r.ReduceMax: low, r.ReduceMin: high}.get(type(op), 0)
+        return [b.add(e.Add(), [total, scalar(b, number, x)])]
+    if isinstance(op, r.ReduceMean):
+        return [b.add(e.Log(), [b.add(e.Sub(), [total, scalar(b, 1, x)])])]
+    least = b.add(e.Log(), [total])  # kernels keep sums finite, but not logarithms
+    return [least if isinstance(op, r.ReduceMax) else b.add(e.Neg(), [least])]
+
+
+def in_fewer_dimensions(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Neighbouring dimensions that are all reduced, or all kept, made one."""
+    op, x = node.op, _operand(node)
+    assert isinstance(op, r.Reduction)
+    shape, result = static_shape(x.shape), static_shape(node.outputs[0].shape)
+    if op.axes is None or shape is None or result is None:
+        return None
+    merged: list[int] = []
+    axes: list[int] = []
+    for i, extent in enumerate(shape):
+        reduced = i in op.axes
+        if merged and reduced == ((i - 1) in op.axes):
+            merged[-1] *= extent
+        else:
+            if reduced:
+                axes.append(len(merged))
+            merged.append(extent)
+    if len(merged) == len(shape):
+        return None
+    flat = b.add(Reshape(shape=tuple(merged)), [x], quant=x.quant)
+    quant = node.outputs[0].quant
+    reduced_flat = b.add(op.replace(axes=tuple(axes), keep_dims=False), [flat], quant=quant)
+    return [b.add(Reshape(shape=result), [reduced_flat], quant=quant)]
+
+
+# -------------------------------------------------------------------- indices
+
+
+def arg_of_codes(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Codes as plain numbers, whose order is the same."""
+    op, x = node.op, _operand(node)
+    if x.quant is None:
+        return None
+    (plain,) = b.add_typed(Bitcast(dtype=x.dtype), [x], [TensorType(x.dtype, x.shape)])
+    return [b.add(op, [plain])]
+
+
+def arg_without_dimension(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The dimension is put in again."""
+    op, x = node.op, _operand(node)
+    assert isinstance(op, r.ArgExtreme)
+    if not op.keep_dims:
+        return None
+    return [b.add(Unsqueeze(axes=(op.axis,)), [b.add(op.replace(keep_dims=False), [x])])]
+
+
+def arg_from_behind(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The last of equals is the first of them in reverse order."""
+    op, x = node.op, _operand(node)
+    assert isinstance(op, r.ArgExtreme)
+    if not op.last or x.shape is None:
+        return None
+    back = b.add(Reverse(axes=(op.axis,)), [x])
+    place = b.add(op.replace(last=False), [back])
+    extent = x.shape[op.axis]
+    if isinstance(extent, int):
+        last = b.const(np.asarray(extent - 1, op.dtype.numpy))
+    else:
+        count = b.add(ShapeOf(dtype=op.dtype, dims=(op.axis,)), [x])
+        last = b.add(e.Sub(), [count, b.const(np.asarray([1], op.dtype.numpy))])
+    return [b.add(e.Sub(), [last, place])]
+
+
+def arg_of_greatest(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The first place that equals the extreme; for numbers that no index op compares."""
+    op, x = node.op, _operand(node)
+    assert isinstance(op, r.ArgExtreme)
+    if x.dtype not in (DType.INT64, DType.UINT32):
+        return None
+    wide = x if x.dtype is DType.INT64 else b.add(Cast(dtype=DType.INT64), [x])
+    kind = r.ReduceMax if isinstance(op, r.ArgMax) else r.ReduceMin
+    extreme = b.add(kind(axes=(op.axis,), keep_dims=True), [wide])
+    places = b.add(Cast(dtype=DType.INT32), [b.add(e.Equal(), [wide, extreme])])
+    return [b.add(r.ArgMax(axis=op.axis, dtype=op.dtype, keep_dims=op.keep_dims), [places])]
+
+
+# -------------------------------------------------------------------- running products
+
+
+def cumprod_by_doubling(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Products of 1, 2, 4 ... neighbours, each from two of the half length."""
+    op, x = node.op, _operand(node)
+    assert isinstance(op, r.CumProd)
+    if x.shape is None:
+        return None
+    if op.axis is None:
+        return _cumprod_along_any(node, b)
+    extent = x.shape[op.axis]
+    if not isinstance(extent, int):
+        return None
+    result = _moved(x, op.axis, 1, b, back=op.reverse) if op.exclusive else x
+    step = 1
+    while step < extent:
+        result = b.add(e.Mul(), [result, _moved(result, op.axis, step, b, back=op.reverse)])
+        step *= 2
+    return [result if result is not x else b.add_typed(Identity(), [x], [x.type])[0]]
+
+
+def _moved(x: Value, axis: int, step: int, b: Builder, *, back: bool) -> Value:
+    """Elements moved ``step`` places on along an axis (or back), ones in the free places."""
+    assert x.shape is not None
+    extent, rank = x.shape[axis], len(x.shape)
+    assert isinstance(extent, int)
+    step = min(step, extent)
+
+    def at_axis(number: int | None, other: int | None) -> tuple[int | None, ...]:
+        return tuple(number if i == axis else other for i in range(rank))
+
+    starts, ends = (step, extent) if back else (0, extent - step)
+    part = b.add(
+        Slice(starts=at_axis(starts, 0), ends=at_axis(ends, None), strides=(1,) * rank), [x]
+    )
+    before, after = (0, step) if back else (step, 0)
+    pads = [tuple(n if i == axis else 0 for i in range(rank)) for n in (before, after)]
+    return b.add(Pad(before=pads[0], after=pads[1], value=1.0), [part])
+
+
+def _cumprod_along_any(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The running products along each axis, of which the one that is wanted is chosen."""
+    op, x, axis = node.op, _operand(node), node.inputs[1]
+    assert isinstance(op, r.CumProd)
+    assert axis is not None
+    assert x.shape is not None
+    rank = len(x.shape)
+    chosen: Value | None = None
+    for place in range(rank):
+        along = b.add(op.replace(axis=place), [x])
+        if chosen is None:
+            chosen = along
+            continue
+        matches = [
+            b.add(e.Equal(), [axis, b.const(np.asarray(number, axis.dtype.numpy))])
+            for number in (place, place - rank)
+        ]
+        here = b.add(e.LogicalOr(), matches)
+        chosen = b.add(e.Select(), [here, along, chosen])
+    return None if chosen is None else [chosen]
+
+
+_BASIC: Sequence[Callable[[Node, Builder], Sequence[Value] | None]] = (
+    of_one,
+    of_nothing,
+    in_fewer_dimensions,
+)
+
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    **dict.fromkeys(
+        (r.ReduceMean, r.ReduceSum, r.ReduceProd, r.ReduceMax, r.ReduceMin), tuple(_BASIC)
+    ),
+    r.ReduceAny: (of_one, in_fewer_dimensions),
+    r.ReduceAll: (of_one, in_fewer_dimensions),
+    r.ReduceL1: (of_one, by_sum(before=e.Abs)),
+    r.ReduceL2: (of_one, by_sum(before=e.Square, after=e.Sqrt)),
+    r.ReduceSumSquare: (of_one, by_sum(before=e.Square)),
+    r.ReduceLogSum: (of_one, by_sum(after=e.Log)),
+    r.ReduceLogSumExp: (of_one, log_sum_exp),
+    r.ArgMax: (arg_of_codes, arg_without_dimension, arg_from_behind, arg_of_greatest),
+    r.ArgMin: (arg_of_codes, arg_without_dimension, arg_from_behind, arg_of_greatest),
+    r.CumProd: (cumprod_by_doubling,),
+}
