@@ -12,14 +12,19 @@ from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Operand, QuantRule, Role
 from nnconv.ir.quant import quantize
 from nnconv.ir.types import TensorType, static_shape
-from nnconv.ops.elementwise import Comparison, Div, Mul
+from nnconv.ops.elementwise import Comparison
 from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.reduce import ArgExtreme
 from nnconv.ops.rewrite import reshaped, transposed
 from nnconv.ops.shape import Identity, Rank, Reshape, ShapeOf, Squeeze, Transpose, Unsqueeze
 from nnconv.passes.base import Pass
 from nnconv.passes.ranges import is_implied, range_of, step_of
-from nnconv.passes.weight_codes import WEIGHTED, constant_as_codes, product_operands
+from nnconv.passes.weight_codes import (
+    WEIGHTED,
+    constant_as_codes,
+    multiply_instead,
+    product_operands,
+)
 
 _VIEWS = (Reshape, Squeeze, Unsqueeze, Transpose)
 _DATA_TYPES = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.UINT16})
@@ -348,7 +353,8 @@ class _Walk:
             if isinstance(found, str):
                 return found
             kind = found
-            _multiply_instead(node, self.codes)
+            if node.inputs[0] in self.codes:
+                multiply_instead(node)
         operands = self._operands(node, kind)
         if isinstance(operands, str):
             return operands
@@ -444,23 +450,6 @@ class _Walk:
         node.op = node.op.replace(activation=Activation.NONE)
 
 
-def _multiply_instead(node: Node, codes: dict[Value, Value]) -> None:
-    """Make a division of codes by one constant number a product: kernels are faster at that."""
-    if not isinstance(node.op, Div):
-        return
-    x, divisor = node.inputs
-    if x not in codes or divisor is None or divisor.data is None or divisor.data.size != 1:
-        return
-    if not divisor.dtype.is_float or divisor.dtype is DType.BFLOAT16:
-        return
-    with np.errstate(all="ignore"):
-        factor = (1 / divisor.data.astype(np.float64)).astype(divisor.data.dtype)
-    if not np.all(np.isfinite(factor)) or not np.all(factor):
-        return
-    node.op = Mul(activation=node.op.activation)
-    node.replace_input_with(1, Value(divisor.name, divisor.type, data=factor))
-
-
 def _formal(node: Node, index: int) -> Operand:
     formal = node.op.operands
     return formal[min(index, len(formal) - 1)]
@@ -476,7 +465,10 @@ def _data_places(node: Node) -> list[int]:
 
 
 def _takes_codes(node: Node, index: int, value: Value) -> bool:
-    return value.dtype.is_float and _formal(node, index).role is not Role.INDEX
+    """Whether an operand is to be codes; parameters of a norm stay numbers."""
+    role = _formal(node, index).role
+    weighted = isinstance(node.op, WEIGHTED) and role is not Role.INDEX
+    return value.dtype.is_float and (role is Role.DATA or weighted)
 
 
 def _has_data(value: Value) -> bool:

@@ -26,6 +26,7 @@ from nnconv.ops.reduce import ArgMax, ReduceMean
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
 from nnconv.ops.slices import Pad, Reverse, Slice
 from nnconv.ops.spatial import Padding
+from nnconv.ops.standardize import BatchNormalization
 from nnconv.passes.base import run_passes
 from nnconv.passes.fold_qdq import FoldQdqPass
 from nnconv.passes.prune import PrunePass
@@ -451,6 +452,18 @@ def test_products_of_two_values() -> None:
         return q(b, y, Quant.per_tensor(1.0), DType.INT8)
 
     assert Made(build).agree().ops == ["MatMul"]
+
+
+def test_parameters_of_norms_stay_numbers() -> None:
+    def build(b: Builder, x: Value) -> Value:
+        scale = coded(b, np.arange(1, 9, dtype=np.int8), Quant.per_tensor(0.3))
+        offset = coded(b, np.arange(8, dtype=np.int32) * 90, Quant.per_tensor(0.01))
+        rest = [b.const(np.full(8, 0.5, np.float32)) for _ in range(2)]
+        y = b.add(BatchNormalization(axis=3, epsilon=1e-3), [dq(b, x), scale, offset, *rest])
+        return q(b, y, Quant.per_tensor(0.3), DType.INT8)
+
+    made = Made(build).agree()
+    assert made.ops == ["Dequantize", "Dequantize", "BatchNormalization"]
 
 
 # ---------------------------------------------------------------- edges
