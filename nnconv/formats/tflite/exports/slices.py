@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from nnconv.formats.tflite._gen.schema import MirrorPadMode
 from nnconv.formats.tflite.exporter import Exporter, Target
+from nnconv.formats.tflite.exports.pad import export_pad
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.quant import quantize
 from nnconv.ir.types import Dim
 from nnconv.ops import slices as o
-
-_FAR = int(np.iinfo(np.int32).max)
 
 _CUT = frozenset(DType) - {
     DType.INT2,
@@ -97,97 +92,6 @@ def _cut_at_run_time(node: Node, t: Target) -> None:
         operands.append(t.ints(op.strides))
     fields = {"begin_mask": masks[0], "end_mask": masks[1]}
     t.emit("STRIDED_SLICE", operands, node.outputs[0], ("StridedSliceOptions", fields))
-
-
-# -------------------------------------------------------------------- padding
-
-_PADDED = frozenset(
-    {
-        DType.BOOL,
-        DType.INT8,
-        DType.UINT8,
-        DType.INT16,
-        DType.INT32,
-        DType.INT64,
-        DType.FLOAT16,
-        DType.FLOAT32,
-    }
-)
-_MOST_PADDED = 5
-"""PAD takes no more dimensions."""
-
-
-def export_pad(node: Node, t: Target) -> None:
-    """PAD with zeros, PADV2 with other numbers, MIRROR_PAD; mirrored by known counts: see below.
-
-    MIRROR_PAD takes some 40 times what a GATHER for each dimension does.
-    """
-    op, x, y = node.op, _first(node), node.outputs[0]
-    assert isinstance(op, o.Pad)
-    if op.mode is not o.PadMode.CONSTANT:
-        _mirror(node, t)
-        return
-    t.require(node, plain=_PADDED, codes=_PADDED, operands=(0,))
-    if op.before is not None and min((*op.before, *(op.after or ())) or (0,)) < 0:
-        raise t.refused("PAD doesn't cut")
-    rank = x.type.rank
-    if rank is None or rank > _MOST_PADDED:
-        raise t.refused(f"PAD of rank {rank}")
-    operands = [t.tensor(x), _pads(node, t)]
-    value = node.inputs[2] if len(node.inputs) > 2 else None
-    if value is None and op.value == 0:
-        t.emit("PAD", operands, y, ("PadOptions", {}))
-        return
-    operands.append(_pad_value(node, t))
-    t.emit("PADV2", operands, y, ("PadV2Options", {}))
-
-
-def _pads(node: Node, t: Target) -> int:
-    op = node.op
-    assert isinstance(op, o.Pad)
-    if op.before is None or op.after is None:
-        pads = node.inputs[1]
-        assert pads is not None, "the verifier wants pads"
-        return t.index(pads)
-    pairs = np.stack([op.before, op.after], axis=1).astype(np.int32)
-    return t.const(pairs.reshape(-1, 2))
-
-
-def _pad_value(node: Node, t: Target) -> int:
-    """PADV2's value: one element under the result's parameters."""
-    op, y = node.op, node.outputs[0]
-    assert isinstance(op, o.Pad)
-    value = node.inputs[2] if len(node.inputs) > 2 else None
-    if value is not None:
-        if value.dtype is not y.dtype or value.quant != y.quant:
-            if y.quant is None or value.quant is None:
-                raise t.refused(f"the value is {value.type}, the operand {y.type}")
-            return t.requantized(value, y.quant, y.dtype)
-        return t.tensor(value)
-    if y.quant is not None:
-        code = quantize(np.asarray([op.value], np.float64), y.quant, y.dtype)
-        return t.const(code, quant=y.quant, dtype=y.dtype)
-    return t.const(np.asarray([op.value]).astype(y.dtype.numpy))
-
-
-_MIRRORED = {o.PadMode.REFLECT: MirrorPadMode.REFLECT, o.PadMode.SYMMETRIC: MirrorPadMode.SYMMETRIC}
-
-
-def _mirror(node: Node, t: Target) -> None:
-    op, x = node.op, _first(node)
-    assert isinstance(op, o.Pad)
-    t.require(node, plain=_CUT, codes=_CUT, operands=(0,))
-    mode = _MIRRORED.get(op.mode)
-    if mode is None:
-        raise t.refused(f"MIRROR_PAD has no mode {op.mode.value}")
-    if op.before is not None and op.after is not None:
-        places = [i for i, pair in enumerate(zip(op.before, op.after, strict=True)) if any(pair)]
-        if x.shape is not None and all(isinstance(x.shape[i], int) for i in places):
-            raise t.refused("MIRROR_PAD is slow")
-        if min((*op.before, *op.after), default=0) < 0:
-            raise t.refused("MIRROR_PAD doesn't cut")
-    options = ("MirrorPadOptions", {"mode": int(mode)})
-    t.emit("MIRROR_PAD", [t.tensor(x), _pads(node, t)], node.outputs[0], options)
 
 
 # -------------------------------------------------------------------- turning round, overwriting
