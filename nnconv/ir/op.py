@@ -172,7 +172,10 @@ class Op:
         if any(rank is None or rank > len(perm) for rank in ranks):
             return None
         operands = tuple(perm if t is not None else None for t in types)
-        return Permuted(self, operands, (perm,) * len(self.infer(types)))
+        count = _RESULT_COUNTS.get(type(self))
+        if count is None:
+            count = _RESULT_COUNTS[type(self)] = len(self.infer(types))
+        return Permuted(self, operands, (perm,) * count)
 
     def permute_back(self, perm: Perm, types: Types) -> Permuted | None:
         """The op whose results all come out transposed by ``perm``, or None if there is none.
@@ -259,6 +262,10 @@ _AXES = frozenset({"axes", "axis", "perm"})
 
 _SINGLE = frozenset({"axis", "depth", "k", "length", "num_segments"})
 """Index operands whose attribute is one number."""
+
+
+_RESULT_COUNTS: dict[type[Op], int] = {}
+"""How many results the transparent ops have that were asked already."""
 
 
 _FIELD_NAMES: dict[type[Op], tuple[str, ...]] = {}

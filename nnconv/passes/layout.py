@@ -28,7 +28,6 @@ from nnconv.passes.layout_walk import (
     growth,
     is_for_edge,
     is_seed,
-    loses_last_axis,
     seed_perm,
 )
 
@@ -113,10 +112,10 @@ class LayoutPass(Pass):
             settled = {settle(v) for v in node.outputs if v.use_count or v in outputs}
             perm = seed_perm(node, self.target)
             if perm is not None:
-                permuted = node.op.permute(perm, node.input_types)
+                permuted = known.moves(node, perm)
             else:
                 perm = settled.pop() if len(settled) == 1 else None
-                permuted = None if perm is None else node.op.permute_back(perm, node.input_types)
+                permuted = None if perm is None else known.moves.back(node, perm)
             if permuted is not None and self._worthwhile(node, permuted, known.flowing):
                 if perm is not None:
                     wanted.update((value, perm) for value in node.outputs)
@@ -206,8 +205,6 @@ class LayoutPass(Pass):
         """Whether moving a node's operands instead of its results takes no more transposes."""
         if is_seed(node, self.target):
             return True
-        if loses_last_axis(node, permuted, self.target):
-            return False
         if permuted.order is not None and (
             self.target is not Layout.NHWC
             or any(constant_behind(v) is not None for v in node.inputs if v is not None)

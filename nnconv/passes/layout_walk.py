@@ -56,6 +56,16 @@ class Moves:
             self._known[key] = permuted
         return self._known[key]
 
+    def back(self, node: Node, perm: Perm) -> Permuted | None:
+        """The op whose results all come out transposed by ``perm``; None as before."""
+        if type(node.op).permute_back is not Op.permute_back:
+            permuted = node.op.permute_back(perm, node.input_types)
+            lost = permuted is not None and loses_last_axis(node, permuted, self.target)
+            return None if lost else permuted
+        permuted = self(node, perm)
+        moved = permuted is not None and all(result == perm for result in permuted.results)
+        return permuted if moved else None
+
     def follows(self, use: Use, perm: Perm, outputs: set[Value]) -> bool:
         """Whether a reader can take its operand transposed by ``perm``."""
         return (
@@ -169,14 +179,11 @@ class Walk:
 
     def _choose(self, node: Node) -> Permuted | None:
         """How a node should work on moved values, or None for the old order."""
-        types = node.input_types
         seed = seed_perm(node, self.target)
         if seed is not None:
             return self.moves(node, seed)
         wish = next((self.wanted[v] for v in node.outputs if v in self.wanted), None)
-        wished = None if wish is None else node.op.permute_back(wish, types)
-        if wished is not None and loses_last_axis(node, wished, self.target):
-            wished = None
+        wished = None if wish is None else self.moves.back(node, wish)
         perms = [
             self.moved[v][0]
             for v in node.inputs
