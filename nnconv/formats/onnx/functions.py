@@ -148,6 +148,12 @@ def definition(source: Source) -> wire.Function | None:
         return None
     holder = onnx.ModelProto(ir_version=onnx.IR_VERSION)
     holder.graph.name = node.op_type
+    stated = {a.name for a in proto.attribute_proto}
+    proto.attribute_proto.extend(
+        a.default_value
+        for name, a in schema.attributes.items()
+        if a.default_value.name and name not in stated
+    )
     holder.functions.append(proto)
     from nnconv.formats.onnx.decode import read
 
