@@ -10,7 +10,9 @@ import numpy as np
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Layout, Op
+from nnconv.ir.types import static_shape
 from nnconv.ops.resample import (
+    Axis,
     Coordinates,
     Policy,
     Resample,
@@ -107,7 +109,7 @@ def import_resize(src: Source) -> None:
         if op.roi is None:
             operands[1] = src.operand(1)
     if _is_given(src, 3):
-        op = op.replace(sizes=src.ints(3))
+        op = _sized(src, x, op)
         if op.sizes is None:
             operands[3] = src.operand(3)
     elif _is_given(src, 2):
@@ -117,6 +119,24 @@ def import_resize(src: Source) -> None:
     else:
         raise src.fail("it has neither scales nor sizes")
     _emit(src, op, operands)
+
+
+def _sized(src: Source, x: Value, op: _Resampling) -> _Resampling:
+    """The op with the sizes that are known; axes that keep their extents are left out."""
+    dims = src.dims(3)
+    if dims is None or len(dims) != len(op.axes):
+        return op.replace(sizes=src.ints(3))
+    assert x.shape is not None
+    known = static_shape(dims)
+    if op.policy is not Policy.STRETCH or op.coordinates is Coordinates.CROP:
+        return op.replace(sizes=known)
+    kept = [i for i, a in enumerate(op.axes) if dims[i] is None or dims[i] != x.shape[a]]
+    if not kept:
+        return op.replace(sizes=known)
+    sizes = static_shape(tuple(dims[i] for i in kept))
+    if sizes is None:
+        return op.replace(sizes=known)
+    return op.replace(axes=tuple(op.axes[i] for i in kept), sizes=sizes)
 
 
 def import_upsample(src: Source) -> None:
@@ -159,12 +179,13 @@ def _import_old(
 def _emit(src: Source, op: _Resampling, operands: Sequence[Value | None]) -> None:
     x = operands[0]
     assert x is not None
+    op = _narrowed(op)
     simple = _simple(op, x) if not any(v is not None for v in operands[1:]) else None
     if simple is not None:
         src.emit(simple, [x])
         return
     last = max(i for i, v in enumerate(operands) if v is not None)
-    src.emit(_narrowed(op), operands[: last + 1])
+    src.emit(op, operands[: last + 1])
 
 
 def _narrowed(op: _Resampling) -> _Resampling:
@@ -198,12 +219,15 @@ def _simple(op: _Resampling, x: Value) -> Op | None:
     )
     if not exact or any(a.size < 1 for a in found.values()):
         return None
-    layout = next(
-        (which for which, dims in _SPATIAL.items() if changing <= dims <= set(found)), None
-    )
+    layout = next((which for which, dims in _SPATIAL.items() if changing <= dims), None)
     if layout is None:
         return None
-    axes = [found[dim] for dim in sorted(_SPATIAL[layout])]
+    axes = []
+    for dim in sorted(_SPATIAL[layout]):
+        extent = x.shape[dim]
+        if not isinstance(extent, int):
+            return None
+        axes.append(found.get(dim) or Axis(extent, extent, np.float32(1), (0.0, 1.0)))
     size = (axes[0].size, axes[1].size)
     if isinstance(op, ResampleNearest):
         for align, half in _FLAGS:

@@ -1,0 +1,462 @@
+"""Resizing by elements picked by their places, and weighted sums of these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nnconv.decompositions.base import Decomposition
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Layout, Op
+from nnconv.ops import elementwise as e
+from nnconv.ops.gather import Gather
+from nnconv.ops.matmul import FullyConnected
+from nnconv.ops.quantize import Cast
+from nnconv.ops.resample import (
+    Axis,
+    Coordinates,
+    Policy,
+    Resample,
+    ResampleNearest,
+    Rounding,
+    chosen,
+    outside,
+    taps,
+)
+from nnconv.ops.resize import ResizeBilinear, ResizeNearest
+from nnconv.ops.shape import Range, Reshape, ShapeOf, Transpose
+
+MOST_WEIGHTS = 1 << 20
+"""Up to so many weights along a dimension, one product stands for the sum of a few elements."""
+
+_Resampling = Resample | ResampleNearest
+
+
+def _operands(node: Node) -> tuple[Value, Value | None, Value | None, Value | None]:
+    x, roi, scales, sizes = (*node.inputs, *(None,) * 3)[:4]
+    assert x is not None, "the verifier wants data"
+    return x, roi, scales, sizes
+
+
+def _known(op: _Resampling, x: Value) -> list[Axis] | None:
+    if x.shape is None or (op.scales is None and op.sizes is None):
+        return None
+    if op.coordinates is Coordinates.CROP and op.roi is None:
+        return None
+    extents = [d for d in (x.shape[axis] for axis in op.axes) if isinstance(d, int)]
+    if len(extents) != len(op.axes) or 0 in extents:
+        return None
+    return op.resized(extents)
+
+
+def _stays(axis: Axis) -> bool:
+    return axis.size == axis.extent and axis.scale == 1 and axis.roi == (0.0, 1.0)
+
+
+def _replaced(op: _Resampling, x: Value, result: Value, away: Value | None, b: Builder) -> Value:
+    """``result`` with what stands for places outside of the input."""
+    if away is None:
+        return result
+    beyond = b.const(np.asarray(op.extrapolation).astype(x.dtype.numpy))
+    return b.add(e.Select(), [away, beyond, result])
+
+
+def _away(op: _Resampling, axes: Sequence[Axis], rank: int, b: Builder) -> Value | None:
+    found = np.zeros((), bool)
+    for dim, axis in zip(op.axes, axes, strict=True):
+        beside = outside(op, axis)
+        if beside is not None:
+            found = found | beside.reshape([-1 if i == dim else 1 for i in range(rank)])
+    return b.const(found) if found.any() else None
+
+
+def pick(node: Node, b: Builder) -> list[Value] | None:
+    """ResampleNearest of known extents: a Gather along each dimension."""
+    op, x = node.op, _operands(node)[0]
+    assert isinstance(op, ResampleNearest)
+    known = _known(op, x)
+    if known is None or x.shape is None:
+        return None
+    away = _away(op, known, len(x.shape), b)
+    if away is not None and x.type.has_codes:
+        return None
+    result = x
+    for dim, axis in zip(op.axes, known, strict=True):
+        if not _stays(axis):
+            index = b.const(chosen(op, axis).astype(np.int32))
+            result = b.add(Gather(axis=dim), [result, index], quant=x.quant)
+    return [_replaced(op, x, result, away, b)]
+
+
+def in_floats(node: Node, b: Builder) -> list[Value] | None:
+    """Resample of integers, which round toward zero."""
+    op, (x, *rest) = node.op, node.inputs
+    assert isinstance(op, Resample)
+    assert x is not None
+    if not x.dtype.is_integer or x.type.has_codes:
+        return None
+    real = b.add(Cast(dtype=DType.FLOAT32), [x])
+    return [b.add(Cast(dtype=x.dtype), [b.add(op, [real, *rest])])]
+
+
+def weigh(node: Node, b: Builder) -> list[Value] | None:
+    """Resample of known extents: a product with the weights of all taps, or a sum of the taps."""
+    op, x = node.op, _operands(node)[0]
+    assert isinstance(op, Resample)
+    known = _known(op, x)
+    if known is None or x.shape is None:
+        return None
+    rank = len(x.shape)
+    result = x
+    for dim, axis in zip(op.axes, known, strict=True):
+        if _stays(axis):
+            continue
+        indices, weights = taps(op, axis)
+        simple = not (op.cubic or op.antialias)
+        if not simple and axis.size * axis.extent <= MOST_WEIGHTS:
+            result = _product(result, dim, axis, indices, weights, b)
+            continue
+        total: Value | None = None
+        for column in range(indices.shape[1]):
+            if not weights[:, column].any():
+                continue
+            index = b.const(indices[:, column].astype(np.int32))
+            shape = [-1] + [1] * (rank - 1 - dim)
+            share = b.const(weights[:, column].astype(x.dtype.numpy).reshape(shape))
+            term = b.add(e.Mul(), [b.add(Gather(axis=dim), [result, index]), share])
+            total = term if total is None else b.add(e.Add(), [total, term])
+        assert total is not None
+        result = total
+    return [_replaced(op, x, result, _away(op, known, rank, b), b)]
+
+
+def _product(
+    x: Value, dim: int, axis: Axis, indices: np.ndarray, weights: np.ndarray, b: Builder
+) -> Value:
+    """One dimension as the last, times a matrix."""
+    rank = x.type.rank
+    assert rank is not None
+    matrix = np.zeros((axis.size, axis.extent))
+    np.add.at(matrix, (np.arange(axis.size)[:, None], indices), weights)
+    there = (*(i for i in range(rank) if i != dim), dim)
+    if dim != rank - 1:
+        x = b.add(Transpose(perm=there), [x])
+    x = b.add(FullyConnected(), [x, b.const(matrix.astype(x.dtype.numpy)), None])
+    if dim != rank - 1:
+        x = b.add(Transpose(perm=tuple(there.index(i) for i in range(rank))), [x])
+    return x
+
+
+# -------------------------------------------------------------------- at run time
+
+
+class _Open(NamedTuple):
+    """One dimension whose places are worked out at run time: float32 scalars but ``size``.
+
+    Attributes:
+        extent, size, scale: as in Axis; ``size`` is an int32 scalar.
+        start, end: the part that is resized, None for all.
+    """
+
+    extent: Value
+    size: Value
+    scale: Value
+    start: Value | None
+    end: Value | None
+
+
+class _Arithmetic:
+    """Short names for ops on float32 values."""
+
+    def __init__(self, b: Builder) -> None:
+        self.b = b
+
+    def number(self, value: float) -> Value:
+        return self.b.const(np.asarray(value, np.float32))
+
+    def do(self, op: Op, *operands: Value | float) -> Value:
+        values = [v if isinstance(v, Value) else self.number(v) for v in operands]
+        return self.b.add(op, values)
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        return value if value.dtype is dtype else self.b.add(Cast(dtype=dtype), [value])
+
+    def entry(self, vector: Value, index: int) -> Value:
+        """One element of a vector, as a scalar."""
+        place = self.b.const(np.asarray(index, np.int32))
+        return self.b.add(Gather(axis=0), [vector, place])
+
+    def bounded(self, value: Value, low: float, high: Value) -> Value:
+        return self.do(e.Minimum(), self.do(e.Maximum(), value, low), high)
+
+
+def _open_axes(node: Node, a: _Arithmetic) -> list[_Open] | None:
+    op, (x, roi, scales, sizes) = node.op, _operands(node)
+    assert isinstance(op, _Resampling)
+    if x.shape is None:
+        return None
+    b, count = a.b, len(op.axes)
+    vector = b.add(ShapeOf(dtype=DType.INT32, dims=op.axes), [x])
+    if x.type.is_static:
+        vector = b.const(np.asarray([x.shape[i] for i in op.axes], np.int32))
+    lengths = a.cast(vector, DType.FLOAT32)
+    if op.sizes is not None:
+        wanted: Value | None = b.const(np.asarray(op.sizes, np.int32))
+    else:
+        wanted = None if sizes is None else a.cast(sizes, DType.INT32)
+    factors: Value
+    if wanted is not None:
+        factors = a.do(e.Div(), a.cast(wanted, DType.FLOAT32), lengths)
+        if op.policy is not Policy.STRETCH:
+            kind = e.Minimum() if op.policy is Policy.NOT_LARGER else e.Maximum()
+            best = a.entry(factors, 0)
+            for i in range(1, count):
+                best = a.do(kind, best, a.entry(factors, i))
+            factors = a.do(e.Add(), a.do(e.Mul(), factors, 0.0), best)
+            rounded = a.do(e.Floor(), a.do(e.Add(), a.do(e.Mul(), lengths, factors), 0.5))
+            wanted = a.cast(rounded, DType.INT32)
+    else:
+        if op.scales is not None:
+            factors = b.const(np.asarray(op.scales, np.float32))
+        else:
+            assert scales is not None, "the verifier wants scales or sizes"
+            factors = a.cast(scales, DType.FLOAT32)
+        wanted = a.cast(a.do(e.Floor(), a.do(e.Mul(), lengths, factors)), DType.INT32)
+    parts: Value | None = None
+    if op.coordinates is Coordinates.CROP:
+        if op.roi is not None:
+            parts = b.const(np.asarray(op.roi, np.float32))
+        elif roi is not None:
+            parts = a.cast(roi, DType.FLOAT32)
+    return [
+        _Open(
+            a.entry(lengths, i),
+            a.entry(wanted, i),
+            a.entry(factors, i),
+            None if parts is None else a.entry(parts, i),
+            None if parts is None else a.entry(parts, count + i),
+        )
+        for i in range(count)
+    ]
+
+
+def _places(op: _Resampling, axis: _Open, a: _Arithmetic) -> Value:
+    """What ``nnconv.ops.resample.places`` tells, at run time."""
+    zero, one = (a.b.const(np.asarray(n, np.int32)) for n in (0, 1))
+    steps = a.cast(a.b.add(Range(), [zero, axis.size, one]), DType.FLOAT32)
+    mode = op.coordinates
+    if mode is Coordinates.ASYMMETRIC:
+        return a.do(e.Div(), steps, axis.scale)
+    reach = a.do(e.Sub(), axis.extent, 1.0)
+    if mode in (Coordinates.ALIGN_CORNERS, Coordinates.CROP):
+        length = a.do(e.Mul(), axis.scale, axis.extent)
+        many = a.do(e.Greater(), a.do(e.Abs(), a.do(e.Sub(), length, 1.0)), 1e-4)
+        gaps = a.do(e.Select(), many, a.do(e.Sub(), length, 1.0), 1.0)
+        if axis.start is None or axis.end is None:
+            gap = a.do(e.Select(), many, a.do(e.Div(), reach, gaps), 0.0)
+            return a.do(e.Mul(), steps, gap)
+        part = a.do(e.Sub(), axis.end, axis.start)
+        first = a.do(e.Mul(), axis.start, reach)
+        whole = a.do(e.Mul(), part, reach)
+        places = a.do(e.Add(), first, a.do(e.Div(), a.do(e.Mul(), steps, whole), gaps))
+        middle = a.do(e.Add(), first, a.do(e.Mul(), whole, 0.5))
+        return a.do(e.Select(), many, places, middle)
+    middles = a.do(e.Div(), a.do(e.Add(), steps, 0.5), axis.scale)
+    middles = a.do(e.Sub(), middles, 0.5)
+    size = a.cast(axis.size, DType.FLOAT32)
+    if mode is Coordinates.PYTORCH_HALF_PIXEL:
+        return a.do(e.Select(), a.do(e.Greater(), size, 1.0), middles, 0.0)
+    if mode is Coordinates.HALF_PIXEL_SYMMETRIC:
+        length = a.do(e.Mul(), axis.scale, axis.extent)
+        lacking = a.do(e.Sub(), 1.0, a.do(e.Div(), size, length))
+        shift = a.do(e.Mul(), a.do(e.Mul(), axis.extent, 0.5), lacking)
+        return a.do(e.Add(), shift, middles)
+    return middles
+
+
+def _outside(places: Value, axis: _Open, a: _Arithmetic) -> Value:
+    last = a.do(e.Sub(), axis.extent, 1.0)
+    below, above = a.do(e.Less(), places, 0.0), a.do(e.Greater(), places, last)
+    return a.do(e.LogicalOr(), below, above)
+
+
+def _index(places: Value, axis: _Open, a: _Arithmetic) -> Value:
+    last = a.do(e.Sub(), axis.extent, 1.0)
+    return a.cast(a.bounded(places, 0.0, last), DType.INT32)
+
+
+def _column(value: Value, dim: int, rank: int, a: _Arithmetic) -> Value:
+    """A vector to broadcast along one of ``rank`` dimensions."""
+    shape = (-1, *[1] * (rank - 1 - dim))
+    return a.b.add(Reshape(shape=shape), [value])
+
+
+def _beside(found: Value, dim: int, rank: int, away: Value | None, a: _Arithmetic) -> Value:
+    column = _column(found, dim, rank, a)
+    return column if away is None else a.do(e.LogicalOr(), away, column)
+
+
+def pick_at_run_time(node: Node, b: Builder) -> list[Value] | None:
+    """ResampleNearest: places computed, and a Gather along each dimension."""
+    op, x = node.op, _operands(node)[0]
+    assert isinstance(op, ResampleNearest)
+    a = _Arithmetic(b)
+    axes = _open_axes(node, a)
+    crops = op.coordinates is Coordinates.CROP
+    if axes is None or x.shape is None or (x.type.has_codes and crops):
+        return None
+    rank, result, away = len(x.shape), x, None
+    for dim, axis in zip(op.axes, axes, strict=True):
+        places = _places(op, axis, a)
+        if axis.start is not None:
+            away = _beside(_outside(places, axis, a), dim, rank, away, a)
+        index = _index(_rounded(op.rounding, places, a), axis, a)
+        result = b.add(Gather(axis=dim), [result, index], quant=x.quant)
+    return [_replaced(op, x, result, away, b)]
+
+
+def _rounded(rounding: Rounding, places: Value, a: _Arithmetic) -> Value:
+    if rounding is Rounding.FLOOR:
+        return a.do(e.Floor(), places)
+    if rounding is Rounding.CEIL:
+        return a.do(e.Ceil(), places)
+    if rounding is Rounding.PREFER_CEIL:
+        return a.do(e.Floor(), a.do(e.Add(), places, 0.5))
+    return a.do(e.Ceil(), a.do(e.Sub(), places, 0.5))
+
+
+def weigh_at_run_time(node: Node, b: Builder) -> list[Value] | None:
+    """Resample without antialiasing: places and weights computed, a Gather for each tap."""
+    op, x = node.op, _operands(node)[0]
+    assert isinstance(op, Resample)
+    a = _Arithmetic(b)
+    axes = None if op.antialias else _open_axes(node, a)
+    if axes is None or x.shape is None:
+        return None
+    rank, result, away = len(x.shape), x, None
+    for dim, axis in zip(op.axes, axes, strict=True):
+        places = _places(op, axis, a)
+        if axis.start is not None:
+            away = _beside(_outside(places, axis, a), dim, rank, away, a)
+        lower = a.do(e.Floor(), places)
+        share = a.do(e.Sub(), places, lower)
+        result = _tapped(op, result, dim, axis, lower, share, a)
+    return [_replaced(op, x, result, away, b)]
+
+
+def _tapped(
+    op: Resample, x: Value, dim: int, axis: _Open, lower: Value, share: Value, a: _Arithmetic
+) -> Value:
+    offsets = (-1, 0, 1, 2) if op.cubic else (0, 1)
+    rank = x.type.rank
+    assert rank is not None
+    weights, indices = [], []
+    for offset in offsets:
+        distance = a.do(e.Abs(), a.do(e.Sub(), share, float(offset)))
+        near = abs(offset - 0.5) < 1
+        if op.cubic:
+            weight = _cubic(distance, op.coefficient, a, near=near)
+        else:
+            weight = a.do(e.Sub(), 1.0, distance)
+        place = a.do(e.Add(), lower, float(offset))
+        if op.exclude_outside:
+            weight = a.do(e.Select(), _outside(place, axis, a), 0.0, weight)
+        weights.append(weight)
+        indices.append(_index(place, axis, a))
+    if op.exclude_outside:
+        total = weights[0]
+        for weight in weights[1:]:
+            total = a.do(e.Add(), total, weight)
+        weights = [a.do(e.Div(), weight, total) for weight in weights]
+    result: Value | None = None
+    for index, weight in zip(indices, weights, strict=True):
+        part = a.b.add(Gather(axis=dim), [x, index])
+        term = a.b.add(e.Mul(), [part, _column(weight, dim, rank, a)])
+        result = term if result is None else a.b.add(e.Add(), [result, term])
+    assert result is not None
+    return result
+
+
+def _cubic(distance: Value, c: float, a: _Arithmetic, *, near: bool) -> Value:
+    """The kernel of cubic convolution, up to a distance of 1 or beyond."""
+    factors: tuple[Any, ...] = (c + 2, -(c + 3), 0.0, 1.0) if near else (c, -5 * c, 8 * c, -4 * c)
+    result: Value | float = factors[0]
+    for factor in factors[1:]:
+        result = a.do(e.Add(), a.do(e.Mul(), distance, result), factor)
+    assert isinstance(result, Value)
+    return result
+
+
+def as_image(node: Node, b: Builder) -> list[Value] | None:
+    """Images of open extents, channels-last, by the simpler op, where that surely does the same."""
+    op, (x, _, _, sizes) = node.op, _operands(node)
+    assert isinstance(op, _Resampling)
+    if x.type.rank != 4 or not set(op.axes) <= {1, 2} or op.policy is not Policy.STRETCH:
+        return None
+    assert x.shape is not None
+    whole = op.scales is not None and all(s >= 1 and s == int(s) for s in op.scales)
+    if isinstance(op, ResampleNearest):
+        rules = (op.coordinates, op.rounding)
+        if op.sizes is not None or not whole or rules not in _WHOLE_RULES:
+            return None
+        simple: ResizeBilinear | ResizeNearest = ResizeNearest(layout=Layout.NHWC, size=None)
+    else:
+        flags = _FLAGS.get(op.coordinates)
+        plain = not (op.cubic or op.antialias or op.exclude_outside) and flags is not None
+        if not plain or (not whole and op.sizes is None and sizes is None):
+            return None
+        assert flags is not None
+        simple = ResizeBilinear(
+            layout=Layout.NHWC, size=None, align_corners=flags[0], half_pixel=flags[1]
+        )
+    a = _Arithmetic(b)
+    own = b.add(ShapeOf(dtype=DType.INT32, dims=(1, 2)), [x])
+    if op.sizes is not None and set(op.axes) == {1, 2}:
+        size = b.const(np.asarray([op.sizes[op.axes.index(i)] for i in (1, 2)], np.int32))
+    elif op.sizes is not None:
+        return None
+    elif whole:
+        assert op.scales is not None
+        factors = [int(op.scales[op.axes.index(i)]) if i in op.axes else 1 for i in (1, 2)]
+        size = b.add(e.Mul(), [own, b.const(np.asarray(factors, np.int32))])
+    elif sizes is not None and op.axes == (1, 2):
+        size = a.cast(sizes, DType.INT32)
+    elif sizes is not None and set(op.axes) == {1, 2}:
+        order = b.const(np.asarray([op.axes.index(i) for i in (1, 2)], np.int32))
+        size = b.add(Gather(axis=0), [a.cast(sizes, DType.INT32), order])
+    else:
+        return None
+    return [b.add(simple, [x, size], quant=node.outputs[0].quant)]
+
+
+_WHOLE_RULES = frozenset(
+    {
+        (Coordinates.ASYMMETRIC, Rounding.FLOOR),
+        *(
+            (mode, rounding)
+            for mode in (
+                Coordinates.HALF_PIXEL,
+                Coordinates.HALF_PIXEL_SYMMETRIC,
+                Coordinates.PYTORCH_HALF_PIXEL,
+            )
+            for rounding in (Rounding.PREFER_FLOOR, Rounding.PREFER_CEIL)
+        ),
+    }
+)
+"""What takes element i // scale for whole scales."""
+
+_FLAGS = {
+    Coordinates.ASYMMETRIC: (False, False),
+    Coordinates.HALF_PIXEL: (False, True),
+    Coordinates.ALIGN_CORNERS: (True, False),
+}
+
+
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    Resample: (in_floats, weigh, as_image, weigh_at_run_time),
+    ResampleNearest: (pick, as_image, pick_at_run_time),
+}
