@@ -28,7 +28,7 @@ from nnconv.ir.verifier import verify_model
 from support.compare import assert_match
 from support.flatbuffer_verifier import verify
 from support.litert import RESOLVERS
-from support.litert_worker import worker
+from support.litert_worker import Interface, worker
 from support.spine import onnx_ops
 from support.tflite_spine import tflite_ops
 
@@ -147,9 +147,33 @@ def _check_tflite(
         assert tflite_ops(content) == case.ops
     arrays = [list(feeds.values()) for feeds in runs]
     for resolver in RESOLVERS:
-        _, results = worker().run(content, arrays, resolver)
+        interface, results = worker().run(content, arrays, resolver)
+        assert_interface(path, interface)
         for seen, wanted in zip(results, oracle, strict=True):
             _compare(case, f"LiteRT ({resolver})", seen, wanted)
+
+
+def assert_interface(source: Path, told: Interface) -> None:
+    """See that a .tflite file has the inputs and outputs of the ONNX file: names, order, types.
+
+    Shapes are the inputs', and the outputs' as far as the source knows them.
+    """
+    graph = onnx.load(str(source), load_external_data=False).graph
+    defaults = {tensor.name for tensor in graph.initializer}
+    for infos, rows in ((graph.input, told.inputs), (graph.output, told.outputs)):
+        stated = [info for info in infos if info.name not in defaults or infos is graph.output]
+        assert [row[0] for row in rows] == [info.name for info in stated]
+        for info, (name, dtype, dims) in zip(stated, rows, strict=True):
+            kind = info.type.tensor_type
+            assert dtype == helper.tensor_dtype_to_np_dtype(kind.elem_type).name, name
+            if not kind.HasField("shape"):
+                continue
+            assert len(dims) == len(kind.shape.dim), name
+            for seen, dim in zip(dims, kind.shape.dim, strict=True):
+                if dim.HasField("dim_value"):
+                    assert seen == dim.dim_value, f"{name} has the shape {dims}"
+                elif infos is graph.input:
+                    assert seen == -1, f"{name} has the shape {dims}, is open in the source"
 
 
 def run_onnxruntime(content: bytes, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
