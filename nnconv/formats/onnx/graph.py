@@ -339,7 +339,12 @@ class GraphImport:
         self.import_nodes(graph.nodes)
         if self.unsupported:
             raise NotConvertible(*self.unsupported)
-        return [self.value(info.name) for info in graph.outputs]
+        outputs = [self.value(info.name) for info in graph.outputs]
+        for value, info in zip(outputs, graph.outputs, strict=True):
+            stated = _dims(info)
+            if stated is not None and value.data is None and value.producer is not None:
+                value.type = value.type.with_shape(merge_shapes(value.shape, stated))
+        return outputs
 
 
 def _dims(info: wire.ValueInfo) -> Shape:

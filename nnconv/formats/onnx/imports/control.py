@@ -6,12 +6,13 @@ and what the body captured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 
+from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.graph import GraphImport
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.ir.builder import Builder
@@ -160,8 +161,8 @@ def _emit_loop(
         )
     for first, before, after in zip(carried, turn.before, turn.after, strict=True):
         slots.add(first, before, after)
-    for element in turn.collected:
-        _collect(src, slots, element, inside)
+    begun = len(slots.first)
+    finish = [_collect(src, slots, element, inside) for element in turn.collected]
     bound = None if limit is None else _scalar(src, limit)
     if bound is not None and bound.data is None:
         turn.scope.capture(bound)
@@ -173,8 +174,9 @@ def _emit_loop(
     turn.scope.graph.inputs, turn.scope.graph.outputs = slots.before, slots.after
     asks = _condition(slots.asked, counter, bound, flag)
     values = src.add_many(While(), slots.first, bodies=[asks, turn.scope.graph])
-    skipped = 1 if flag is None else 2
-    return list(values[skipped : skipped + len(carried) + len(turn.collected)])
+    results = list(values[begun - len(carried) : begun])
+    rest = iter(values[begun:])
+    return results + [one(values[0], rest) for one in finish]
 
 
 def _settled(src: Source, make: MakeTurn, carried: Sequence[Value]) -> Turn:
@@ -194,19 +196,43 @@ def _settled(src: Source, make: MakeTurn, carried: Sequence[Value]) -> Turn:
         types = wider
 
 
-def _collect(src: Source, slots: _Slots, element: Value, inside: Builder) -> None:
-    """Carry what a scan output has collected; the element joins it along a new first dimension."""
+Finish: TypeAlias = "Callable[[Value, Iterator[Value]], Value]"
+"""Makes a scan output, from the number of turns and the results of what was carried for it."""
+
+
+def _collect(src: Source, slots: _Slots, element: Value, inside: Builder) -> Finish:
+    """Carry what a scan output has collected; the element joins it along a new first dimension.
+
+    Where its shape is known at run time only, the elements are carried flat, with their shape.
+    """
     shape = static_shape(element.shape)
-    if shape is None:
-        raise src.unsupported(
-            f"the shape of `{element.name}`, which it collects, isn't known",
-            hint="Give the shapes of the inputs (--input-shape).",
-        )
-    empty = src.const(np.zeros((0, *shape), element.dtype.numpy), dtype=element.dtype)
-    kind = TensorType(element.dtype, (None, *shape), element.quant)
+    if shape is not None:
+        empty = src.const(np.zeros((0, *shape), element.dtype.numpy), dtype=element.dtype)
+        kind = TensorType(element.dtype, (None, *shape), element.quant)
+        before = Value(f"{element.name}/collected", kind)
+        one = inside.add(Unsqueeze(axes=(0,)), [element])
+        slots.add(empty, before, inside.add_typed(Concat(axis=0), [before, one], [kind])[0])
+        return lambda _, results: next(results)
+    rank = src.rank(element)
+    empty = src.const(np.zeros((0,), element.dtype.numpy), dtype=element.dtype)
+    kind = TensorType(element.dtype, (None,), element.quant)
     before = Value(f"{element.name}/collected", kind)
-    one = inside.add(Unsqueeze(axes=(0,)), [element])
+    one = inside.add(Reshape(shape=(-1,)), [element])
     slots.add(empty, before, inside.add_typed(Concat(axis=0), [before, one], [kind])[0])
+    extents = TensorType(DType.INT64, (rank,))
+    last = Value(f"{element.name}/shape", extents)
+    nothing = src.const(np.zeros((rank,), np.int64))
+    slots.add(nothing, last, inside.add(ShapeOf(dtype=DType.INT64), [element]))
+
+    def finish(turns: Value, results: Iterator[Value]) -> Value:
+        flat, dims = next(results), next(results)
+        count = src.add(Reshape(shape=(1,)), [turns])
+        target = src.add(Concat(axis=0), [count, dims])
+        value = src.add(Reshape(shape=None), [flat, target])
+        value.type = value.type.with_shape((None, *(element.shape or ())))
+        return value
+
+    return finish
 
 
 def _scalar(src: Source, value: Value) -> Value:
@@ -237,8 +263,9 @@ def _condition(
 
 def import_scan(src: Source) -> None:
     """Scan: states and slices of the scan inputs go through the body, turn by turn."""
-    if src.version < 9:
-        raise src.unsupported("Scan of opset 8, which has a batch and lengths, isn't translated")
+    if src.version < 9 and not src.has("scan_input_axes"):
+        _import_batched_scan(src)
+        return
     body, count = src.graph("body"), src.int("num_scan_inputs")
     operands = src.all_operands()
     states, scanned = operands[: len(operands) - count], operands[len(operands) - count :]
@@ -279,6 +306,32 @@ def import_scan(src: Source) -> None:
     for index, value in enumerate(results):
         place = index - len(states)
         src.bind(index, value if place < 0 else _placed(src, value, place))
+
+
+def _import_batched_scan(src: Source) -> None:
+    """Scan of opset 8, all of whose operands have a batch first: a newer Scan for each of it."""
+    if src.optional(0) is not None:
+        raise src.unsupported("a Scan of opset 8 with the lengths of its sequences")
+    body, count = src.graph("body"), src.int("num_scan_inputs")
+    operands = [src.operand(i) for i in range(1, src.operand_count)]
+    given = [f"{info.name}/whole" for info in body.inputs]
+    made = [f"{info.name}/whole" for info in body.outputs]
+    if len(given) != len(operands):
+        raise src.fail(f"its body has {len(given)} inputs for {len(operands)} operands")
+    turn = {"body": body, "num_scan_inputs": count, "scan_input_axes": [0] * count}
+    if src.has("directions"):
+        turn["scan_input_directions"] = list(src.int_list("directions") or ())
+    inner = wire.Node("Scan", given, made, turn)
+    whole = wire.Graph(
+        "sequence",
+        [inner],
+        [wire.ValueInfo(n, i.dtype, None) for n, i in zip(given, body.inputs, strict=True)],
+        [wire.ValueInfo(n, i.dtype, None) for n, i in zip(made, body.outputs, strict=True)],
+    )
+    every = {"num_scan_inputs": len(operands), "scan_input_axes": [0] * len(operands)}
+    results = src.standard("Scan", operands, {"body": whole, **every}, results=len(made))
+    for place, value in enumerate(results):
+        src.bind(place, value)
 
 
 def _placed(src: Source, value: Value, place: int) -> Value:
