@@ -107,6 +107,7 @@ class DynamicQuantize(Op):
     """
 
     operands = (Operand("x", frozenset({DType.FLOAT32})),)
+    layout_kind = LayoutKind.ATTRIBUTE
     quant_rule = QuantRule.EXACT
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
@@ -116,6 +117,11 @@ class DynamicQuantize(Op):
             TensorType(x.dtype, ()),
             TensorType(DType.UINT8, ()),
         )
+
+    def permute(self, perm: Perm, types: Types) -> Permuted | None:
+        if operand_type(types, 0).rank != len(perm):
+            return None
+        return Permuted(self, (perm,), (perm, None, None))
 
 
 @op_class

@@ -109,7 +109,8 @@ class LayoutPass(Pass):
                     counts[perm] = counts.get(perm, 0) + 1
 
         for node in graph.nodes_reversed:
-            settled = {settle(v) for v in node.outputs if v.use_count or v in outputs}
+            read = [v for v in node.outputs if v.use_count or v in outputs]
+            settled = {settle(v) for v in read if v.type.rank not in (0, 1)}
             perm = seed_perm(node, self.target)
             if perm is not None:
                 permuted = known.moves(node, perm)
@@ -118,7 +119,8 @@ class LayoutPass(Pass):
                 permuted = None if perm is None else known.moves.back(node, perm)
             if permuted is not None and self._worthwhile(node, permuted, known.flowing):
                 if perm is not None:
-                    wanted.update((value, perm) for value in node.outputs)
+                    results = zip(node.outputs, permuted.results, strict=True)
+                    wanted.update((value, perm) for value, perm in results if perm is not None)
                 wish(node, permuted.operands)
                 continue
             turned = _turned_before(node, known.flowing) if permuted is None else None

@@ -57,13 +57,16 @@ class Moves:
         return self._known[key]
 
     def back(self, node: Node, perm: Perm) -> Permuted | None:
-        """The op whose results all come out transposed by ``perm``; None as before."""
+        """The op whose results come out transposed by ``perm``, but for vectors; None as before."""
         if type(node.op).permute_back is not Op.permute_back:
             permuted = node.op.permute_back(perm, node.input_types)
             lost = permuted is not None and loses_last_axis(node, permuted, self.target)
             return None if lost else permuted
         permuted = self(node, perm)
-        moved = permuted is not None and all(result == perm for result in permuted.results)
+        if permuted is None:
+            return None
+        results = zip(node.outputs, permuted.results, strict=True)
+        moved = all(result == perm or v.type.rank in (0, 1) for v, result in results)
         return permuted if moved else None
 
     def follows(self, use: Use, perm: Perm, outputs: set[Value]) -> bool:
@@ -237,7 +240,8 @@ class Walk:
         for value, perm in zip(node.outputs, permuted.results, strict=True):
             leads = perm is None or value in self.leading
             leading = leading or leads
-            due += perm is not None and (not leads or self._is_due(value, perm))
+            if perm is not None and not keeps_order(value.type, perm):
+                due += not leads or self._is_due(value, perm)
         return due, leading
 
     def _take_turns(self, node: Node) -> None:

@@ -13,13 +13,13 @@ from nnconv.ops import elementwise as e
 from nnconv.ops import reduce as r
 from nnconv.ops.blocks import DepthToSpace, SpaceToDepth
 from nnconv.ops.control import If
-from nnconv.ops.conv import Conv2D, Conv3D, ConvTranspose2D
+from nnconv.ops.conv import Conv2D, Conv3D, ConvInteger, ConvTranspose2D
 from nnconv.ops.gather import TopK
 from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.norm import Softmax
 from nnconv.ops.pool import AveragePool2D, MaxPool2D
 from nnconv.ops.product import Gemm
-from nnconv.ops.quantize import Dequantize, Quantize
+from nnconv.ops.quantize import Cast, Dequantize, DynamicQuantize, Quantize
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
 from nnconv.ops.shape import BroadcastTo, Concat, Reshape, Split, Squeeze, Transpose, Unsqueeze
 from nnconv.ops.slices import Pad, Slice
@@ -414,6 +414,22 @@ def test_codes_are_turned_rather_than_real_numbers():
     assert move(net.graph) == 2
     turned = [node.inputs[0] for node in net.graph.nodes if isinstance(node.op, Transpose)]
     assert [value.dtype for value in turned if value is not None] == [DType.INT8] * 2
+
+
+def test_quantizing_by_the_data_keeps_inside():
+    net = Net()
+    y = net.conv(net.x, 6)
+    codes, scale, zero = net.b.add_many(DynamicQuantize(), [y])
+    op = ConvInteger(layout=NCHW, stride=(1, 1), dilation=(1, 1), padding=Padding.none())
+    weights = net.b.const(net.rng.integers(-99, 99, (4, 1, 1, 6)).astype(np.int8))
+    y = net.add(Cast(dtype=F32), net.add(op, codes, weights, zero))
+    net.out(net.add(e.Mul(), y, scale))
+    assert move(net.graph) == 2
+    net = Net(2, 5, 7, 6)
+    y = net.add(Transpose(perm=(0, 3, 1, 2)), net.add(e.Neg(), net.x))
+    codes, _, zero = net.b.add_many(DynamicQuantize(), [y])
+    net.out(net.add(Cast(dtype=F32), net.add(op, codes, weights, zero)))
+    assert move(net.graph) == 1
 
 
 # ---------------------------------------------------------------- bodies and the interface
