@@ -11,6 +11,7 @@ from nnconv.ir.op import Operand, QuantRule, Role
 from nnconv.ir.quant import dequantize
 from nnconv.ir.types import TensorType
 from nnconv.ops.quantize import Dequantize, Quantize
+from nnconv.ops.shape import Identity
 from nnconv.passes.base import Pass
 
 
@@ -97,6 +98,9 @@ class _Walk:
         if x is None or x.dtype is not wanted or x.type.has_codes:
             return False
         self.floats[result] = x
+        if isinstance(node.op, Dequantize):
+            node.op = Identity()
+            self.modified = True
         return True
 
     def dequantized(self, value: Value, after: Node | None) -> Value:

@@ -103,3 +103,20 @@ def test_floats_cannot_be_verified(tmp_path: Path):
         nnconv.convert(
             DIGITS / "digits_int8.tflite", tmp_path / "m.onnx", quant="float", verify=True
         )
+
+
+def test_what_is_dequantized_to_go_out_goes_out(tmp_path: Path):
+    quant = (0.5, 3)
+    b = TfliteBuilder()
+    x = b.input("x", "int8", (2, 5), quant=quant)
+    y = b.op("ABS", [x], [("int8", (2, 5), quant)])
+    b.output(b.op("DEQUANTIZE", [y], [("float32", (2, 5))]))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(bytes(b.build()))
+    model = _in_floats(nnconv.load(path))
+    assert [node.op.name for node in model.graph.nodes] == ["Dequantize", "Abs", "Identity"]
+    nnconv.convert(path, tmp_path / "m.onnx", quant="float")
+    codes = np.arange(-5, 5, dtype=np.int8).reshape(2, 5)
+    session = onnx_session(tmp_path / "m.onnx")
+    (found,) = session.run(None, {session.get_inputs()[0].name: codes})
+    np.testing.assert_array_equal(found, np.abs((codes - np.float32(3)) * np.float32(0.5)))
