@@ -13,6 +13,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops.control import If, While
+from nnconv.ops.shape import Concat, Unsqueeze
 
 
 def export_if(node: Node, t: Target) -> None:
@@ -47,10 +48,11 @@ class _Slot:
         asked: the condition's input.
         before, after: the turn's input and output.
         kept: whether all turns get the same.
+        scans: whether ``after`` is one turn's element of what the turns collect (see ``_element``).
         inside: whether it crosses the border in the form in which int8 codes are kept inside.
     """
 
-    __slots__ = ("after", "asked", "before", "first", "inside", "kept", "result")
+    __slots__ = ("after", "asked", "before", "first", "inside", "kept", "result", "scans")
 
     def __init__(
         self, t: Target, result: Value, first: Value, asked: Value, before: Value, after: Value
@@ -58,6 +60,7 @@ class _Slot:
         self.result, self.first, self.asked = result, first, asked
         self.before, self.after = before, after
         self.kept = before is after
+        self.scans = False
         self.inside = _all_resigned(t, (result, first, asked, before, after))
 
 
@@ -67,7 +70,12 @@ def export_while(node: Node, t: Target) -> None:
     first = [v for v in node.inputs if v is not None]
     rows = zip(node.outputs, first, condition.inputs, turn.inputs, turn.outputs, strict=True)
     slots = [_Slot(t, *row) for row in rows]
-    carried = [slot for slot in slots if not slot.kept]
+    for slot in slots:
+        element = _element(slot, turn, condition)
+        if element is not None:
+            slot.after, slot.scans = element, True
+    carried = [slot for slot in slots if not slot.kept and not slot.scans]
+    collected = [slot for slot in slots if slot.scans]
 
     for slot in slots:
         _capture(t, slot.asked, t, slot.first, condition)
@@ -82,6 +90,7 @@ def export_while(node: Node, t: Target) -> None:
     for slot in slots:
         if slot.kept:
             _capture(inner, slot.before, t, slot.first, turn)
+        if slot.kept or slot.scans:
             continue
         name = t.names.unique(slot.before.name)
         inputs.append(_info(name, slot.before, resigned=slot.inside))
@@ -91,19 +100,47 @@ def export_while(node: Node, t: Target) -> None:
     for slot in slots:
         if slot.kept:
             _capture(inner, slot.asked, t, slot.first, condition)
-        else:
+        elif not slot.scans:
             _capture(inner, slot.asked, inner, slot.after, condition)
     _run(inner, condition, node)
     again = _scalar(inner, condition.outputs[0])
-    outputs = [(slot.after, slot.inside) for slot in carried]
+    changing = [*carried, *collected]
+    outputs = [(slot.after, slot.inside) for slot in changing]
     body = _finished(inner, "turn", inputs, outputs, go_on=again)
     given = [_name(t, slot.first, inside=slot.inside) for slot in carried]
-    results = t.nodes_of("Loop", ["", start, *given], len(carried), body=body) if carried else []
-    for slot, name in zip(carried, results, strict=True):
+    results = t.nodes_of("Loop", ["", start, *given], len(changing), body=body) if changing else []
+    for slot, name in zip(changing, results, strict=True):
         _give(t, slot.result, name, inside=slot.inside)
     for slot in slots:
         if slot.kept:
             _transfer(t, slot.result, t, slot.first)
+
+
+def _element(slot: _Slot, turn: Graph, condition: Graph) -> Value | None:
+    """What one turn adds to a collection that starts empty and that nothing else reads.
+
+    The nodes that join it to the collection are taken out of the body: ONNX's Loop does that.
+    """
+    joint = slot.after.producer
+    empty = slot.first.data is not None and slot.first.shape and slot.first.shape[0] == 0
+    if not empty or joint is None or joint.op != Concat(axis=0) or len(joint.inputs) != 2:
+        return None
+    before, one = joint.inputs
+    if before is not slot.before or before.use_count != 1 or turn.outputs.count(slot.after) != 1:
+        return None
+    if slot.asked.use_count or slot.asked in condition.outputs or slot.after.use_count:
+        return None
+    widening = None if one is None else one.producer
+    if widening is None or widening.op != Unsqueeze(axes=(0,)) or one in turn.outputs:
+        return None
+    element = widening.inputs[0]
+    assert element is not None
+    if element.quant != slot.first.quant or one is None or one.use_count != 1:
+        return None
+    turn.replace_output(slot.after, element)
+    turn.remove(joint)
+    turn.remove(widening)
+    return element
 
 
 def _all_resigned(t: Target, values: Sequence[Value]) -> bool:
