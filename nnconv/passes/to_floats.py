@@ -7,12 +7,27 @@ from typing import ClassVar
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Operand, QuantRule, Role
+from nnconv.ir.op import Activation, Operand, QuantRule, Role
 from nnconv.ir.quant import dequantize
 from nnconv.ir.types import TensorType
+from nnconv.ops.activation import HardSigmoid
+from nnconv.ops.elementwise import Abs, Add, Clip, Exp, Mul, Sigmoid, Sqrt, Square
+from nnconv.ops.norm import Softmax
+from nnconv.ops.pool import AveragePool2D
 from nnconv.ops.quantize import Dequantize, Quantize
-from nnconv.ops.shape import Identity
+from nnconv.ops.reduce import ReduceMax, ReduceMean, ReduceSum
+from nnconv.ops.resize import ResizeBilinear
+from nnconv.ops.shape import Concat, Identity
 from nnconv.passes.base import Pass
+from nnconv.passes.ranges import range_of, step_of
+
+_RELUS = (Activation.RELU, Activation.RELU6, Activation.RELU_0_TO_1, Activation.SIGMOID)
+
+_POSITIVE = (Abs, Clip, Exp, HardSigmoid, Sigmoid, Softmax, Sqrt, Square)
+"""Ops whose results aren't negative."""
+
+_KEEPING = (Add, AveragePool2D, Concat, Mul, ReduceMax, ReduceMean, ReduceSum, ResizeBilinear)
+"""Ops whose results aren't negative if no operand is."""
 
 
 class ToFloatsPass(Pass):
@@ -20,7 +35,9 @@ class ToFloatsPass(Pass):
 
     The interface keeps its types: a Dequantize stands behind a quantized input, a Quantize before a
     quantized output, and both around an op that works on the codes themselves. Weights keep their
-    codes. What saturated does so no longer.
+    codes. What saturated does so no longer, but for a range from 0 on: quantizers leave out a ReLU,
+    or a ReLU6, whose range the codes have, so it comes back where nothing else keeps numbers
+    positive.
     """
 
     name: ClassVar[str] = "to_floats"
@@ -31,6 +48,8 @@ class ToFloatsPass(Pass):
         for value in graph.inputs:
             if value.type.has_codes:
                 walk.floats[value] = walk.dequantized(value, None)
+                if _clamp_of(value.type) is not None:
+                    walk.positive.add(walk.floats[value])
         for node in graph.nodes:
             if node not in walk.added:
                 walk.visit(node)
@@ -45,6 +64,7 @@ class _Walk:
         floats: for a value that had codes, the float one in its place.
         codes: for a value that is a float one now, the type that it had.
         added: the nodes that the rewrite put in.
+        positive: floats that are known not to be negative.
         modified: whether anything changed.
     """
 
@@ -53,6 +73,7 @@ class _Walk:
         self.floats: dict[Value, Value] = {}
         self.codes: dict[Value, TensorType] = {}
         self.added: set[Node] = set()
+        self.positive: set[Value] = set()
         self.modified = False
         self._requantized: dict[Value, Value] = {}
 
@@ -71,11 +92,43 @@ class _Walk:
                 node.replace_input_with(index, self._operand(node, index, value))
         if isinstance(node.op, Quantize | Dequantize) and self._drop(node):
             return
+        clamp = None if isinstance(node.op, Clip) else self._clamp(node)
         for value in node.outputs:
             if value.type.has_codes:
                 self.codes[value] = value.type
                 value.type = TensorType(DType.FLOAT32, value.shape)
                 self.modified = True
+        if clamp is not None:
+            self._add_clamp(node, clamp)
+
+    def _clamp(self, node: Node) -> Activation | None:
+        """The clamp that a node's quantized result implies and that nothing else does."""
+        op, result = node.op, node.outputs[0]
+        operands = [v for v in node.inputs if v is not None]
+        if op.quant_rule is QuantRule.CODES:
+            self.positive.update(node.outputs if operands[0] in self.positive else ())
+            return None
+        clamp = _clamp_of(result.type)
+        if clamp is None:
+            return None
+        self.positive.add(result)
+        if isinstance(op, _POSITIVE) or getattr(op, "activation", None) in _RELUS:
+            return None
+        kept = isinstance(op, _KEEPING) and all(v in self.positive for v in operands)
+        return None if kept else clamp
+
+    def _add_clamp(self, node: Node, clamp: Activation) -> None:
+        """Clamp a node's result, by itself if it can."""
+        if getattr(node.op, "activation", None) is Activation.NONE:
+            node.op = node.op.replace(activation=clamp)
+            return
+        assert clamp.bounds is not None
+        op, result = Clip(low=clamp.bounds[0], high=clamp.bounds[1]), node.outputs[0]
+        clamped = Value(result.name, result.type, origin=result.origin)
+        self.graph.insert_after(node, Node(op, [result], [clamped], origin=node.origin))
+        self.floats[result] = clamped
+        self.positive.add(clamped)
+        self._note(clamped)
 
     def _operand(self, node: Node, index: int, value: Value) -> Value:
         found = self.floats.get(value, value)
@@ -96,6 +149,11 @@ class _Walk:
         x, result = node.inputs[0], node.outputs[0]
         wanted = DType.FLOAT32 if isinstance(node.op, Quantize) else result.dtype
         if x is None or x.dtype is not wanted or x.type.has_codes:
+            return False
+        clamp = _clamp_of(result.type) if isinstance(node.op, Quantize) else None
+        if clamp is not None and clamp.bounds is not None and x not in self.positive:
+            node.op = Clip(low=clamp.bounds[0], high=clamp.bounds[1])
+            self.positive.add(result)
             return False
         self.floats[result] = x
         if isinstance(node.op, Dequantize):
@@ -133,6 +191,16 @@ class _Walk:
         assert result.producer is not None
         self.added.add(result.producer)
         self.modified = True
+
+
+def _clamp_of(kind: TensorType) -> Activation | None:
+    """The clamp that the range of a type's codes amounts to, if that begins at 0."""
+    if not kind.has_codes or kind.quant is None or not kind.quant.is_per_tensor:
+        return None
+    low, high = range_of(kind)
+    if low != 0:
+        return None
+    return Activation.RELU6 if abs(high - 6) <= step_of(kind) else Activation.RELU
 
 
 def _formal(node: Node, index: int) -> Operand:

@@ -6,10 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from nnconv.backends.reference.executor import run_graph
 
 import nnconv
 from nnconv.errors import UsageError
-from nnconv.ir import Model
+from nnconv.ir import DType, Graph, Model, Signature
+from nnconv.ir.builder import Builder
+from nnconv.ir.quant import Quant
+from nnconv.ops import elementwise as e
+from nnconv.ops.quantize import Dequantize, Quantize
 from nnconv.passes.base import run_passes
 from nnconv.passes.prune import PrunePass
 from nnconv.passes.to_floats import ToFloatsPass
@@ -120,3 +125,28 @@ def test_what_is_dequantized_to_go_out_goes_out(tmp_path: Path):
     session = onnx_session(tmp_path / "m.onnx")
     (found,) = session.run(None, {session.get_inputs()[0].name: codes})
     np.testing.assert_array_equal(found, np.abs((codes - np.float32(3)) * np.float32(0.5)))
+
+
+@pytest.mark.parametrize("form", ["on codes", "between conversions"])
+@pytest.mark.parametrize("high", [6.0, 9.0])
+def test_a_clamp_that_codes_imply_comes_back(high: float, form: str):
+    graph = Graph("g")
+    b = Builder(graph)
+    x = b.input("x", DType.INT8, (1, 256), quant=Quant.per_tensor(0.1, 3))
+    y = Quant.per_tensor(high / 255, -128)
+    if form == "on codes":
+        z = b.add(e.Neg(), [b.add(e.Neg(), [x], quant=y)], quant=Quant.per_tensor(0.1))
+    else:
+        real = b.add(e.Neg(), [b.add(Dequantize(dtype=DType.FLOAT32), [x])])
+        codes = b.add(Quantize(dtype=DType.INT8), [real], quant=y)
+        z = b.add(e.Neg(), [b.add(Dequantize(dtype=DType.FLOAT32), [codes])])
+    graph.outputs = [b.add(Dequantize(dtype=DType.FLOAT32), [z]) if z.quant else z]
+    data = np.arange(-128, 128, dtype=np.int8).reshape(1, 256)
+    (before,) = run_graph(graph, [data])
+    _in_floats(Model([Signature("", graph)]))
+    (after,) = run_graph(graph, [data])
+    inside = np.abs(before) <= 5.9
+    np.testing.assert_allclose(before[inside], after[inside], atol=0.15)
+    assert (np.abs(after) > 6.1).any() == (high != 6)
+    kinds = [n.op for n in graph.nodes if isinstance(n.op, e.Clip)]
+    assert kinds == [e.Clip(low=0.0, high=6.0 if high == 6 else float("inf"))]
