@@ -11,6 +11,7 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.types import TensorType
 from nnconv.ops.elementwise import Clip, Sigmoid, Tanh
+from nnconv.ops.gather import OneHot
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
 from nnconv.ops.shape import Concat, Move
 from nnconv.ops.slices import DynamicUpdateSlice, Pad, PadMode
@@ -66,6 +67,9 @@ _CARRIERS = {
 }
 """Types that can carry the bits of others, by their width, the best first."""
 
+_WIDE = (DType.INT32, DType.INT64)
+"""Types that can carry what carries bits."""
+
 
 def as_bits(
     node: Node, builder: Builder, allowed: frozenset[DType], operands: Sequence[int]
@@ -80,16 +84,25 @@ def as_bits(
     if len({(v.dtype, v.quant) for v in (*values, *node.outputs)}) != 1:
         return None
     old = values[0].type
-    carrier = next((d for d in _CARRIERS.get(old.dtype.bits, ()) if d in allowed), None)
-    if carrier is None or (carrier is old.dtype and not old.has_codes):
+    carriers = _CARRIERS.get(old.dtype.bits, ())
+    carrier = wide = next((d for d in carriers if d in allowed), None)
+    if carrier is old.dtype and not old.has_codes:
+        return None
+    if carriers and wide is None:
+        carrier = carriers[0]
+        wide = next((d for d in _WIDE if d.bits > carrier.bits and d in allowed), None)
+    if carrier is None or wide is None:
         return None
     inputs = list(node.inputs)
     for i in operands:
         value = inputs[i]
         if value is not None:
-            inputs[i] = builder.add(Bitcast(dtype=carrier), [value], name=value.name)
-    kinds = [TensorType(carrier, v.shape) for v in node.outputs]
+            value = builder.add(Bitcast(dtype=carrier), [value], name=value.name)
+            inputs[i] = value if wide is carrier else builder.add(Cast(dtype=wide), [value])
+    kinds = [TensorType(wide, v.shape) for v in node.outputs]
     results = builder.add_typed(node.op, inputs, kinds, names=[v.name for v in node.outputs])
+    if wide is not carrier:
+        results = tuple(builder.add(Cast(dtype=carrier), [v]) for v in results)
     return [
         builder.add_typed(Bitcast(dtype=old.dtype), [new], [was.type], names=[was.name])[0]
         for new, was in zip(results, node.outputs, strict=True)
@@ -104,7 +117,7 @@ def _moves_bits(node: Node) -> bool:
         return given or op.mode is not PadMode.CONSTANT or (op.value == 0 and not _is_coded(node))
     if isinstance(op, Concat):
         return op.activation is Activation.NONE
-    return isinstance(op, Move | DynamicUpdateSlice)
+    return isinstance(op, Move | DynamicUpdateSlice | OneHot)
 
 
 def _is_coded(node: Node) -> bool:

@@ -1,0 +1,378 @@
+"""Ops that pick elements by index, or put them at indices, by others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.extents import as_int32, as_vector, extent, ints, joined, scalar
+from nnconv.decompositions.places import (
+    count_of,
+    counted,
+    extents_of,
+    from_front,
+    linear,
+    linear_along,
+    under_shape_of,
+)
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ir.types import static_shape
+from nnconv.ops import elementwise as e
+from nnconv.ops import gather as g
+from nnconv.ops import shape as s
+from nnconv.ops.quantize import Bitcast, Cast
+from nnconv.ops.segment import Segment
+from nnconv.ops.slices import DynamicUpdateSlice
+
+
+def _operands(node: Node, count: int) -> list[Value]:
+    found = [v for v in node.inputs[:count] if v is not None]
+    assert len(found) == count, "a required operand is missing"
+    return found
+
+
+# -------------------------------------------------------------------- picking
+
+
+def gather_from_front(node: Node, b: Builder) -> list[Value] | None:
+    """Gather: with indices that count from the front."""
+    op, (x, indices) = node.op, _operands(node, 2)
+    assert isinstance(op, g.Gather)
+    if not op.from_end or x.shape is None:
+        return None
+    places = from_front(b, indices, extent(b, x, op.axis))
+    return [b.add(op.replace(from_end=False), [x, places])]
+
+
+def gather_nd_from_front(node: Node, b: Builder) -> list[Value] | None:
+    """GatherNd: with indices that count from the front, and places of their own for batches."""
+    op, (x, indices) = node.op, _operands(node, 2)
+    assert isinstance(op, g.GatherNd)
+    depth = indices.shape[-1] if indices.shape else None
+    if x.shape is None or not isinstance(depth, int) or not (op.from_end or op.batch_dims):
+        return None
+    batch = op.batch_dims
+    places = as_int32(b, indices)
+    if depth and op.from_end:
+        places = from_front(b, indices, extents_of(b, x, batch, batch + depth))
+    if batch:
+        lead = b.add(s.ShapeOf(dims=tuple(range(len(indices.shape or ()) - 1))), [indices])
+        lead = joined(b, [lead, ints(b, [1])])
+        columns = [_spread(b, counted(b, count_of(b, x, i, i + 1)), i, lead) for i in range(batch)]
+        places = b.add(s.Concat(axis=len(indices.shape or ()) - 1), [*columns, places])
+    return [b.add(g.GatherNd(), [x, places])]
+
+
+def _spread(b: Builder, numbers: Value, axis: int, shape: Value) -> Value:
+    """Numbers along an axis, the same everywhere else."""
+    rank = (shape.shape or (0,))[0]
+    assert isinstance(rank, int), "a shape's rank is known here"
+    column = b.add(s.Reshape(shape=(*[1] * axis, -1, *[1] * (rank - 1 - axis))), [numbers])
+    return b.add(s.BroadcastTo(shape=None), [column, shape])
+
+
+def gather_elements(node: Node, b: Builder) -> list[Value] | None:
+    """GatherElements: Gather along the last dimension, or of all elements in a row."""
+    op, (x, indices) = node.op, _operands(node, 2)
+    assert isinstance(op, g.GatherElements)
+    if x.shape is None or indices.shape is None:
+        return None
+    rank = len(x.shape)
+    if op.axis == rank - 1 and None not in x.shape and x.shape[:-1] == indices.shape[:-1]:
+        places = from_front(b, indices, extent(b, x, op.axis))
+        return [b.add(g.Gather(axis=op.axis, batch_dims=rank - 1), [x, places])]
+    flat = b.add(s.Reshape(shape=(-1,)), [x])
+    return [b.add(g.Gather(axis=0), [flat, linear_along(b, x, indices, op.axis)])]
+
+
+def compress(node: Node, b: Builder) -> list[Value] | None:
+    """Compress: Gather of the slices that NonZero finds."""
+    op, (x, condition) = node.op, _operands(node, 2)
+    assert isinstance(op, g.Compress)
+    if op.axis is None:
+        x = b.add(s.Reshape(shape=(-1,)), [x])
+    places = b.add(Cast(dtype=DType.INT32), [b.add(g.NonZero(), [condition])])
+    places = b.add(s.Reshape(shape=(-1,)), [places])
+    return [b.add(g.Gather(axis=op.axis or 0), [x, places])]
+
+
+# -------------------------------------------------------------------- putting
+
+
+def scatter_nd(node: Node, b: Builder) -> list[Value] | None:
+    """ScatterNd: rows combined by the place that each goes to."""
+    op, (x, indices, updates) = node.op, _operands(node, 3)
+    assert isinstance(op, g.ScatterNd)
+    depth = indices.shape[-1] if indices.shape else None
+    if x.shape is None or not isinstance(depth, int) or not 0 < depth <= len(x.shape):
+        return None
+    if op.reduction is not g.Reduction.NONE and x.dtype not in _COMBINED[op.reduction]:
+        return _in_wider(node, b, op.reduction)
+    rest = static_shape(x.shape[depth:])
+    if rest is None:
+        width = as_vector(b, count_of(b, x, depth))
+        rows, news = (
+            b.add(s.Reshape(shape=None), [v, joined(b, [ints(b, [-1]), width])])
+            for v in (x, updates)
+        )
+    elif prod(rest):
+        rows, news = (b.add(s.Reshape(shape=(-1, prod(rest))), [v]) for v in (x, updates))
+    else:
+        return [x]
+    places = linear(b, x, indices)
+    result = _put_rows(b, rows, places, news, op.reduction, count_of(b, x, 0, depth))
+    return [under_shape_of(b, result, x)]
+
+
+def scatter_elements(node: Node, b: Builder) -> list[Value] | None:
+    """ScatterElements: elements in a row combined by the place that each goes to."""
+    op, (x, indices, updates) = node.op, _operands(node, 3)
+    assert isinstance(op, g.ScatterElements)
+    if x.shape is None or indices.shape is None:
+        return None
+    if op.reduction is not g.Reduction.NONE and x.dtype not in _COMBINED[op.reduction]:
+        return _in_wider(node, b, op.reduction)
+    if 0 in x.shape or 0 in indices.shape:
+        return [x]
+    places = b.add(s.Reshape(shape=(-1,)), [linear_along(b, x, indices, op.axis)])
+    rows, news = (b.add(s.Reshape(shape=(-1, 1)), [v]) for v in (x, updates))
+    result = _put_rows(b, rows, places, news, op.reduction, count_of(b, x, 0))
+    return [under_shape_of(b, result, x)]
+
+
+_SUMMED = frozenset({DType.FLOAT32, DType.INT32, DType.INT64})
+_SEGMENTED = frozenset({DType.FLOAT32, DType.INT32})
+_COMBINED = {
+    g.Reduction.ADD: _SUMMED,
+    g.Reduction.MUL: _SEGMENTED,
+    g.Reduction.MIN: _SEGMENTED,
+    g.Reduction.MAX: _SEGMENTED,
+    g.Reduction.AND: frozenset(),
+    g.Reduction.OR: frozenset(),
+}
+"""Types in which values that meet can be combined."""
+
+
+def _in_wider(node: Node, b: Builder, reduction: g.Reduction) -> list[Value] | None:
+    """A scatter in a type in which what meets can be combined.
+
+    Integers wrap as they do in their own type.
+    """
+    x, indices, updates = _operands(node, 3)
+    old, op = x.dtype, node.op
+    wide = _WIDER.get(old)
+    assert isinstance(op, g.ScatterNd | g.ScatterElements)
+    if old is DType.BOOL or reduction in (g.Reduction.AND, g.Reduction.OR):
+        wide, reduction = DType.INT32, _LOGICAL.get(reduction, reduction)
+    if wide is None or wide not in _COMBINED[reduction]:
+        return None
+    data, news = (_plain(b, v, wide) for v in (x, updates))
+    made = b.add(op.replace(reduction=reduction), [data, indices, news])
+    result = b.add(Cast(dtype=old), [made])
+    if not x.type.has_codes:
+        return [result]
+    return [b.add_typed(Bitcast(dtype=old), [result], [x.type])[0]]
+
+
+_WIDER = {
+    DType.FLOAT16: DType.FLOAT32,
+    DType.BFLOAT16: DType.FLOAT32,
+    DType.FLOAT64: DType.FLOAT32,
+    DType.INT8: DType.INT32,
+    DType.UINT8: DType.INT32,
+    DType.INT16: DType.INT32,
+    DType.UINT16: DType.INT32,
+    DType.UINT32: DType.INT64,
+}
+_LOGICAL = {
+    g.Reduction.ADD: g.Reduction.MAX,
+    g.Reduction.MUL: g.Reduction.MIN,
+    g.Reduction.AND: g.Reduction.MIN,
+    g.Reduction.OR: g.Reduction.MAX,
+}
+"""What a reduction of truths is among 0 and 1."""
+
+
+def _plain(b: Builder, value: Value, dtype: DType) -> Value:
+    """A value's stored numbers in another type."""
+    if value.type.has_codes:
+        value = b.add(Bitcast(dtype=value.dtype), [value])
+    return b.add(Cast(dtype=dtype), [value])
+
+
+def _put_rows(
+    b: Builder, rows: Value, places: Value, news: Value, reduction: g.Reduction, count: Value
+) -> Value:
+    """Rows [count, width] with new ones [n, width] put at places [n].
+
+    What isn't combined is picked from the last row that goes there.
+    """
+    if reduction is g.Reduction.ADD:
+        zeros = b.add(s.Fill(shape=None), [_number(b, 0, rows.dtype), _row_shape(b, rows, count)])
+        column = b.add(s.Reshape(shape=(-1, 1)), [places])
+        sums = b.add(g.ScatterNd(reduction=reduction), [zeros, column, news])
+        return b.add(e.Add(), [rows, sums])
+    if reduction is g.Reduction.MUL:
+        return b.add(e.Mul(), [rows, _segments(b, reduction, news, places, count)])
+    last = None
+    if reduction is g.Reduction.NONE or rows.dtype.is_float:
+        order = counted(b, count_of(b, places, 0, 1))
+        last = _segments(b, g.Reduction.MAX, order, places, count)
+        is_hit = b.add(e.GreaterEqual(), [last, scalar(b, 0)])
+        is_hit = b.add(s.Reshape(shape=(-1, 1)), [is_hit])
+    if reduction is g.Reduction.NONE:
+        assert last is not None
+        chosen = b.add(g.Gather(axis=0), [news, b.add(e.Maximum(), [last, scalar(b, 0)])])
+    else:
+        met = _segments(b, reduction, news, places, count)
+        both = e.Minimum() if reduction is g.Reduction.MIN else e.Maximum()
+        chosen = b.add(both, [rows, met])
+        if last is None:
+            return chosen
+    return b.add(e.Select(), [is_hit, chosen, rows])
+
+
+def _number(b: Builder, number: float, dtype: DType) -> Value:
+    return b.const(np.asarray(number, dtype.numpy))
+
+
+def _row_shape(b: Builder, rows: Value, count: Value) -> Value:
+    return joined(b, [as_vector(b, count), extent(b, rows, 1)])
+
+
+def _segments(
+    b: Builder, reduction: g.Reduction, data: Value, places: Value, count: Value
+) -> Value:
+    if count.data is not None:
+        number = int(count.data.reshape(()))
+        return b.add(Segment(reduction=reduction, num_segments=number), [data, places])
+    return b.add(Segment(reduction=reduction, num_segments=None), [data, places, count])
+
+
+def tensor_scatter(node: Node, b: Builder) -> list[Value] | None:
+    """TensorScatter: each batch overwritten by itself, or ScatterElements."""
+    op, (x, update) = node.op, _operands(node, 2)
+    assert isinstance(op, g.TensorScatter)
+    starts = node.inputs[2] if len(node.inputs) > 2 else None
+    if x.shape is None or update.shape is None:
+        return None
+    rank, batch = len(x.shape), x.shape[0]
+    if not op.circular and (starts is None or batch == 1):
+        own = ints(b, [0]) if starts is None else as_vector(b, as_int32(b, starts))
+        pieces = [ints(b, [0] * op.axis), own, ints(b, [0] * (rank - 1 - op.axis))]
+        return [b.add(DynamicUpdateSlice(), [x, update, joined(b, pieces)])]
+    places = counted(b, count_of(b, update, op.axis, op.axis + 1))
+    if starts is not None:
+        column = b.add(s.Reshape(shape=(-1, *[1] * op.axis)), [as_int32(b, starts)])
+        places = b.add(e.Add(), [column, places])
+    if op.circular:
+        places = b.add(e.FloorMod(), [places, extent(b, x, op.axis)])
+    lead = static_shape(places.shape)
+    if lead is None:
+        width = [-1] if starts is None else [-1, *[1] * (op.axis - 1)]
+        tail = joined(b, [ints(b, width), extent(b, update, op.axis)]) if starts else None
+        if tail is None:
+            return None
+        shape = joined(b, [tail, ints(b, [1] * (rank - 1 - op.axis))])
+        places = b.add(s.Reshape(shape=None), [places, shape])
+    else:
+        lead = (1,) * (op.axis + 1 - len(lead)) + lead
+        places = b.add(s.Reshape(shape=(*lead, *[1] * (rank - 1 - op.axis))), [places])
+    places = b.add(s.BroadcastTo(shape=None), [places, extents_of(b, update, 0, rank)])
+    return [b.add(g.ScatterElements(axis=op.axis), [x, places, update])]
+
+
+# -------------------------------------------------------------------- one-hot, sorting
+
+
+def one_hot_from_front(node: Node, b: Builder) -> list[Value] | None:
+    """OneHot: indices that count from the end brought to the front."""
+    op, (indices, on, off) = node.op, _operands(node, 3)
+    assert isinstance(op, g.OneHot)
+    if not op.from_end:
+        return None
+    depth = node.inputs[3] if len(node.inputs) > 3 else None
+    places = as_int32(b, indices)
+    count = scalar(b, op.depth) if op.depth is not None else as_int32(b, depth or indices)
+    below = b.add(e.Less(), [places, scalar(b, 0)])
+    places = b.add(e.Select(), [below, b.add(e.Add(), [places, count]), places])
+    return [b.add(op.replace(from_end=False), [places, on, off, *node.inputs[3:]])]
+
+
+def top_along_last(node: Node, b: Builder) -> list[Value] | None:
+    """TopK along another dimension: turned to be the last."""
+    op, x = node.op, _operands(node, 1)[0]
+    assert isinstance(op, g.TopK)
+    if x.shape is None or op.axis == len(x.shape) - 1:
+        return None
+    order = [i for i in range(len(x.shape)) if i != op.axis]
+    perm = (*order, op.axis)
+    back = tuple(perm.index(i) for i in range(len(perm)))
+    turned = b.add(s.Transpose(perm=perm), [x])
+    found = b.add_many(op.replace(axis=len(perm) - 1), [turned, *node.inputs[1:]])
+    return [b.add(s.Transpose(perm=back), [v]) for v in found]
+
+
+def least(node: Node, b: Builder) -> list[Value] | None:
+    """The least along the last dimension: the greatest of the numbers turned round."""
+    op, x = node.op, _operands(node, 1)[0]
+    assert isinstance(op, g.TopK)
+    if op.largest or x.shape is None or op.axis != len(x.shape) - 1:
+        return None
+    keys = b.add(Bitcast(dtype=x.dtype), [x]) if x.type.has_codes else x
+    if keys.dtype.is_integer and keys.dtype.bits < 32:
+        keys = b.add(Cast(dtype=DType.INT32), [keys])
+    if keys.dtype.is_float:
+        keys = b.add(e.Neg(), [keys])
+    else:
+        keys = b.add(e.Sub(), [_number(b, -1, keys.dtype), keys])
+    found, places = b.add_many(op.replace(largest=True), [keys, *node.inputs[1:]])
+    if keys.dtype is x.dtype and x.dtype.is_float:
+        return [b.add(e.Neg(), [found]), places]
+    if keys.dtype is x.dtype and not x.type.has_codes:
+        return [b.add(e.Sub(), [_number(b, -1, keys.dtype), found]), places]
+    return [b.add(g.GatherElements(axis=op.axis), [x, places]), places]
+
+
+def top_of_bits(node: Node, b: Builder) -> list[Value] | None:
+    """TopK of uint64: as int64 that are ordered alike."""
+    op, x = node.op, _operands(node, 1)[0]
+    assert isinstance(op, g.TopK)
+    if x.dtype is not DType.UINT64 or x.type.has_codes:
+        return None
+    middle = b.const(np.asarray(-(1 << 63), np.int64))
+    keys = b.add(e.Add(), [b.add(Bitcast(dtype=DType.INT64), [x]), middle])
+    found, places = b.add_many(op, [keys, *node.inputs[1:]])
+    return [b.add(Bitcast(dtype=x.dtype), [b.add(e.Add(), [found, middle])]), places]
+
+
+# -------------------------------------------------------------------- repetitions
+
+
+def unique_slices(node: Node, b: Builder) -> Sequence[Value] | None:
+    """UniqueSlices: each slice compared with all."""
+    from nnconv.decompositions.unique import unique_by_comparing, unique_elements
+
+    op = node.op
+    assert isinstance(op, g.UniqueSlices)
+    return unique_elements(node, b) if op.axis is None else unique_by_comparing(node, b)
+
+
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    g.Gather: (gather_from_front,),
+    g.GatherNd: (gather_nd_from_front,),
+    g.GatherElements: (gather_elements,),
+    g.Compress: (compress,),
+    g.ScatterNd: (scatter_nd,),
+    g.ScatterElements: (scatter_elements,),
+    g.TensorScatter: (tensor_scatter,),
+    g.OneHot: (one_hot_from_front,),
+    g.TopK: (top_of_bits, top_along_last, least),
+    g.UniqueSlices: (unique_slices,),
+}
