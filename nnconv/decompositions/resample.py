@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nnconv.decompositions.arithmetic import Arithmetic
 from nnconv.decompositions.base import Decomposition
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -169,32 +170,7 @@ class _Open(NamedTuple):
     end: Value | None
 
 
-class _Arithmetic:
-    """Short names for ops on float32 values."""
-
-    def __init__(self, b: Builder) -> None:
-        self.b = b
-
-    def number(self, value: float) -> Value:
-        return self.b.const(np.asarray(value, np.float32))
-
-    def do(self, op: Op, *operands: Value | float) -> Value:
-        values = [v if isinstance(v, Value) else self.number(v) for v in operands]
-        return self.b.add(op, values)
-
-    def cast(self, value: Value, dtype: DType) -> Value:
-        return value if value.dtype is dtype else self.b.add(Cast(dtype=dtype), [value])
-
-    def entry(self, vector: Value, index: int) -> Value:
-        """One element of a vector, as a scalar."""
-        place = self.b.const(np.asarray(index, np.int32))
-        return self.b.add(Gather(axis=0), [vector, place])
-
-    def bounded(self, value: Value, low: float, high: Value) -> Value:
-        return self.do(e.Minimum(), self.do(e.Maximum(), value, low), high)
-
-
-def _open_axes(node: Node, a: _Arithmetic) -> list[_Open] | None:
+def _open_axes(node: Node, a: Arithmetic) -> list[_Open] | None:
     op, (x, roi, scales, sizes) = node.op, _operands(node)
     assert isinstance(op, _Resampling)
     if x.shape is None:
@@ -244,7 +220,7 @@ def _open_axes(node: Node, a: _Arithmetic) -> list[_Open] | None:
     ]
 
 
-def _places(op: _Resampling, axis: _Open, a: _Arithmetic) -> Value:
+def _places(op: _Resampling, axis: _Open, a: Arithmetic) -> Value:
     """What ``nnconv.ops.resample.places`` tells, at run time."""
     zero, one = (a.b.const(np.asarray(n, np.int32)) for n in (0, 1))
     steps = a.cast(a.b.add(Range(), [zero, axis.size, one]), DType.FLOAT32)
@@ -278,24 +254,24 @@ def _places(op: _Resampling, axis: _Open, a: _Arithmetic) -> Value:
     return middles
 
 
-def _outside(places: Value, axis: _Open, a: _Arithmetic) -> Value:
+def _outside(places: Value, axis: _Open, a: Arithmetic) -> Value:
     last = a.do(e.Sub(), axis.extent, 1.0)
     below, above = a.do(e.Less(), places, 0.0), a.do(e.Greater(), places, last)
     return a.do(e.LogicalOr(), below, above)
 
 
-def _index(places: Value, axis: _Open, a: _Arithmetic) -> Value:
+def _index(places: Value, axis: _Open, a: Arithmetic) -> Value:
     last = a.do(e.Sub(), axis.extent, 1.0)
     return a.cast(a.bounded(places, 0.0, last), DType.INT32)
 
 
-def _column(value: Value, dim: int, rank: int, a: _Arithmetic) -> Value:
+def _column(value: Value, dim: int, rank: int, a: Arithmetic) -> Value:
     """A vector to broadcast along one of ``rank`` dimensions."""
     shape = (-1, *[1] * (rank - 1 - dim))
     return a.b.add(Reshape(shape=shape), [value])
 
 
-def _beside(found: Value, dim: int, rank: int, away: Value | None, a: _Arithmetic) -> Value:
+def _beside(found: Value, dim: int, rank: int, away: Value | None, a: Arithmetic) -> Value:
     column = _column(found, dim, rank, a)
     return column if away is None else a.do(e.LogicalOr(), away, column)
 
@@ -304,7 +280,7 @@ def pick_at_run_time(node: Node, b: Builder) -> list[Value] | None:
     """ResampleNearest: places computed, and a Gather along each dimension."""
     op, x = node.op, _operands(node)[0]
     assert isinstance(op, ResampleNearest)
-    a = _Arithmetic(b)
+    a = Arithmetic(b)
     axes = _open_axes(node, a)
     crops = op.coordinates is Coordinates.CROP
     if axes is None or x.shape is None or (x.type.has_codes and crops):
@@ -319,7 +295,7 @@ def pick_at_run_time(node: Node, b: Builder) -> list[Value] | None:
     return [_replaced(op, x, result, away, b)]
 
 
-def _rounded(rounding: Rounding, places: Value, a: _Arithmetic) -> Value:
+def _rounded(rounding: Rounding, places: Value, a: Arithmetic) -> Value:
     if rounding is Rounding.FLOOR:
         return a.do(e.Floor(), places)
     if rounding is Rounding.CEIL:
@@ -333,7 +309,7 @@ def weigh_at_run_time(node: Node, b: Builder) -> list[Value] | None:
     """Resample without antialiasing: places and weights computed, a Gather for each tap."""
     op, x = node.op, _operands(node)[0]
     assert isinstance(op, Resample)
-    a = _Arithmetic(b)
+    a = Arithmetic(b)
     axes = None if op.antialias else _open_axes(node, a)
     if axes is None or x.shape is None:
         return None
@@ -349,7 +325,7 @@ def weigh_at_run_time(node: Node, b: Builder) -> list[Value] | None:
 
 
 def _tapped(
-    op: Resample, x: Value, dim: int, axis: _Open, lower: Value, share: Value, a: _Arithmetic
+    op: Resample, x: Value, dim: int, axis: _Open, lower: Value, share: Value, a: Arithmetic
 ) -> Value:
     offsets = (-1, 0, 1, 2) if op.cubic else (0, 1)
     rank = x.type.rank
@@ -381,7 +357,7 @@ def _tapped(
     return result
 
 
-def _cubic(distance: Value, c: float, a: _Arithmetic, *, near: bool) -> Value:
+def _cubic(distance: Value, c: float, a: Arithmetic, *, near: bool) -> Value:
     """The kernel of cubic convolution, up to a distance of 1 or beyond."""
     factors: tuple[Any, ...] = (c + 2, -(c + 3), 0.0, 1.0) if near else (c, -5 * c, 8 * c, -4 * c)
     result: Value | float = factors[0]
@@ -413,7 +389,7 @@ def as_image(node: Node, b: Builder) -> list[Value] | None:
         simple = ResizeBilinear(
             layout=Layout.NHWC, size=None, align_corners=flags[0], half_pixel=flags[1]
         )
-    a = _Arithmetic(b)
+    a = Arithmetic(b)
     own = b.add(ShapeOf(dtype=DType.INT32, dims=(1, 2)), [x])
     if op.sizes is not None and set(op.axes) == {1, 2}:
         size = b.const(np.asarray([op.sizes[op.axes.index(i)] for i in (1, 2)], np.int32))
