@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-import numpy as np
-
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.bits import bitwise_xor
+from nnconv.decompositions.constants import scalar
+from nnconv.decompositions.integers import divide, power
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops import elementwise as e
 from nnconv.ops.shape import Identity
-
-
-def scalar(b: Builder, number: float, like: Value) -> Value:
-    """A constant of one element, of another value's type."""
-    return b.const(np.asarray(number, like.dtype.numpy))
 
 
 def _operands(node: Node) -> list[Value]:
@@ -89,4 +85,7 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.PRelu: (prelu_by_extremes,),
     e.AddN: (add_by_pairs,),
     e.Clip: (unchanged,),
+    e.Div: (divide,),
+    e.Pow: (power,),
+    e.BitwiseXor: (bitwise_xor,),
 }

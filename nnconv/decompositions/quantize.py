@@ -10,7 +10,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops import elementwise as e
-from nnconv.ops.quantize import Cast, DynamicQuantize
+from nnconv.ops.quantize import Bitcast, Cast, DynamicQuantize, LooseCast
 from nnconv.ops.reduce import ReduceMax, ReduceMin
 
 
@@ -34,6 +34,43 @@ def decompose_dynamic_quantize(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(to_byte, [codes]), scale, b.add(to_byte, [point])]
 
 
+def cast_by_bits(node: Node, b: Builder) -> list[Value] | None:
+    """A Cast from or to uint64 by int64 of the same bits."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, Cast)
+    assert x is not None
+    if x.dtype is DType.UINT64:
+        same = b.add(Bitcast(dtype=DType.INT64), [x])
+        if op.dtype is DType.INT64:
+            return [same]
+        number = b.add(Cast(dtype=op.dtype), [same])
+        if op.dtype is not DType.FLOAT32:
+            return [number]
+        above = b.add(e.Less(), [same, b.const(np.asarray(0, np.int64))])
+        zero, span = b.const(np.float32(0)), b.const(np.float32(1 << 64))
+        return [b.add(e.Add(), [number, b.add(e.Select(), [above, span, zero])])]
+    if op.dtype is DType.UINT64:
+        wide = x if x.dtype is DType.INT64 else b.add(Cast(dtype=DType.INT64), [x])
+        return [b.add(Bitcast(dtype=DType.UINT64), [wide])]
+    return None
+
+
+def cast_to_low_bits(node: Node, b: Builder) -> list[Value] | None:
+    """A LooseCast to fewer than 8 bits: the low ones, found in floats."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, LooseCast)
+    assert x is not None
+    if op.dtype.bits >= 8 or x.dtype is not DType.FLOAT32:
+        return None
+    least = b.const(np.asarray(op.dtype.int_range[0], np.float32))
+    span = b.const(np.asarray(1 << op.dtype.bits, np.float32))
+    whole = b.add(Cast(dtype=DType.FLOAT32), [b.add(Cast(dtype=DType.INT32), [x])])
+    low = b.add(e.FloorMod(), [b.add(e.Sub(), [whole, least]), span])
+    return [b.add(Cast(dtype=op.dtype), [b.add(e.Add(), [low, least])])]
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     DynamicQuantize: (decompose_dynamic_quantize,),
+    Cast: (cast_by_bits,),
+    LooseCast: (cast_by_bits, cast_to_low_bits),
 }

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from nnconv.formats.tflite.exporter import Exporter, Target
+from nnconv.formats.tflite.exporter import FLOAT32, Exporter, Target
 from nnconv.formats.tflite.types import CODES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import dequantize
 from nnconv.ir.types import TensorType
-from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, LooseCast, Quantize
 
 _FROM_FLOAT = frozenset({DType.INT8, DType.UINT8, DType.INT16})
 """What QUANTIZE makes of floats."""
@@ -32,6 +32,9 @@ _BETWEEN = frozenset(
 """What QUANTIZE makes of codes."""
 
 _TO_FLOAT = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.INT4, DType.UINT4})
+
+_FROM_FLOAT32 = frozenset({DType.INT2, DType.INT4, DType.UINT4})
+"""What CAST makes of float32 alone."""
 
 _CASTS = frozenset(
     {
@@ -111,7 +114,8 @@ def export_cast(node: Node, t: Target) -> None:
     if x.data is not None and x.data.size <= 1:
         t.alias(y, t.const(x.data.astype(y.dtype.numpy), name=y.name))
         return
-    if x.dtype not in _CASTS or y.dtype not in _CASTS:
+    small = x.dtype is DType.FLOAT32 and y.dtype in _FROM_FLOAT32
+    if x.dtype not in _CASTS or (y.dtype not in _CASTS and not small):
         raise t.refused(f"CAST from {x.dtype} to {y.dtype} isn't known")
     _cast(t, t.tensor(x), x.dtype, y)
 
@@ -119,6 +123,16 @@ def export_cast(node: Node, t: Target) -> None:
 def _cast(t: Target, tensor: int, old: DType, y: Value) -> None:
     options = {"in_data_type": CODES[old], "out_data_type": CODES[y.dtype]}
     t.emit("CAST", [tensor], y, ("CastOptions", options))
+
+
+def export_loose_cast(node: Node, t: Target) -> None:
+    """CAST, which saturates; of fewer than 8 bits the low ones are wanted instead."""
+    op = node.op
+    assert isinstance(op, LooseCast)
+    if op.dtype.bits < 8:
+        t.require(node, plain=FLOAT32)
+        raise t.refused(f"CAST to {op.dtype} saturates")
+    export_cast(node, t)
 
 
 def export_bitcast(node: Node, t: Target) -> None:
@@ -134,5 +148,6 @@ EXPORTERS: dict[type[Op], Exporter] = {
     Quantize: export_quantize,
     Dequantize: export_dequantize,
     Cast: export_cast,
+    LooseCast: export_loose_cast,
     Bitcast: export_bitcast,
 }

@@ -1,0 +1,194 @@
+"""Bits of integers by arithmetic: formats may lack And, Or and shifts to the left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.constants import scalar
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ops import elementwise as e
+from nnconv.ops import numeric as n
+from nnconv.ops.gather import Gather
+from nnconv.ops.quantize import Bitcast, Cast
+
+
+def _operands(node: Node) -> tuple[Value, Value]:
+    x, y = node.inputs
+    assert x is not None
+    assert y is not None
+    return x, y
+
+
+# -------------------------------------------------------------------- words
+
+
+def words(x: Value, b: Builder) -> Value:
+    """The bits of integers as int32, those of 64 bits in a last dimension of two."""
+    if x.dtype.bits >= 32:
+        return x if x.dtype is DType.INT32 else b.add(Bitcast(dtype=DType.INT32), [x])
+    return b.add(Cast(dtype=DType.INT32), [x])
+
+
+def unworded(x: Value, dtype: DType, b: Builder) -> Value:
+    """What ``words`` came from, of another value."""
+    if dtype.bits >= 32:
+        return x if dtype is DType.INT32 else b.add(Bitcast(dtype=dtype), [x])
+    return b.add(Cast(dtype=dtype), [x])
+
+
+def _common_bits(x: Value, y: Value, b: Builder) -> Value:
+    """The bits that int32 numbers have in common.
+
+    x + y is what they have in common twice, and where they differ once. Without their lowest bits
+    they don't overflow; these are multiplied.
+    """
+    one = scalar(b, 1, x)
+    halves = [b.add(e.RightShift(), [v, one]) for v in (x, y)]
+    twice = b.add(e.Sub(), [b.add(e.Add(), halves), b.add(e.BitwiseXor(), halves)])
+    lowest = [
+        b.add(e.Sub(), [v, b.add(e.Add(), [half, half])])
+        for v, half in zip((x, y), halves, strict=True)
+    ]
+    return b.add(e.Add(), [twice, b.add(e.Mul(), lowest)])
+
+
+def bitwise_and(node: Node, b: Builder) -> Sequence[Value]:
+    """By words."""
+    x, y = _operands(node)
+    return [unworded(_common_bits(words(x, b), words(y, b), b), x.dtype, b)]
+
+
+def bitwise_or(node: Node, b: Builder) -> Sequence[Value]:
+    """By words: where they differ, and what they have in common."""
+    x, y = _operands(node)
+    pair = [words(v, b) for v in (x, y)]
+    either = b.add(e.Add(), [b.add(e.BitwiseXor(), pair), _common_bits(*pair, b)])
+    return [unworded(either, x.dtype, b)]
+
+
+def bitwise_xor(node: Node, b: Builder) -> Sequence[Value] | None:
+    """By words, where integers have 64 bits; of bools whether they differ."""
+    x, y = _operands(node)
+    if x.dtype is DType.BOOL:
+        return [b.add(e.NotEqual(), [x, y])]
+    if x.dtype.bits < 64:
+        return None
+    return [unworded(b.add(e.BitwiseXor(), [words(v, b) for v in (x, y)]), x.dtype, b)]
+
+
+def bitwise_not(node: Node, b: Builder) -> Sequence[Value]:
+    """What all bits set differ in."""
+    x = node.inputs[0]
+    assert x is not None
+    if x.dtype.bits < 64:
+        full = -1 if x.dtype.is_signed else x.dtype.int_range[1]
+        return [b.add(e.BitwiseXor(), [x, scalar(b, full, x)])]
+    pair = words(x, b)
+    return [unworded(b.add(e.BitwiseXor(), [pair, scalar(b, -1, pair)]), x.dtype, b)]
+
+
+# -------------------------------------------------------------------- shifts
+
+
+def _wide(x: Value, b: Builder) -> Value:
+    """Integers as int64; of uint64 the bits."""
+    if x.dtype is DType.INT64:
+        return x
+    same_bits = x.dtype is DType.UINT64
+    return b.add(Bitcast(dtype=DType.INT64) if same_bits else Cast(dtype=DType.INT64), [x])
+
+
+def _narrow(x: Value, dtype: DType, b: Builder) -> Value:
+    if dtype is DType.INT64:
+        return x
+    return b.add(Bitcast(dtype=dtype) if dtype is DType.UINT64 else Cast(dtype=dtype), [x])
+
+
+def _inside(amount: Value, bits: int, b: Builder) -> Value:
+    """Whether an int64 amount is 0 ... bits - 1."""
+    least = b.add(e.GreaterEqual(), [amount, scalar(b, 0, amount)])
+    return b.add(e.LogicalAnd(), [least, b.add(e.Less(), [amount, scalar(b, bits, amount)])])
+
+
+def _power_of_two(amount: Value, bits: int, b: Builder) -> Value:
+    """2**amount of an int64 amount of 0 ... ``bits``, where it is 0 at ``bits``."""
+    table = np.zeros(bits + 1, np.int64)
+    table[:bits] = np.left_shift(np.int64(1), np.arange(bits, dtype=np.int64))
+    return b.add(Gather(axis=0), [b.const(table), amount])
+
+
+def shift_left(node: Node, b: Builder) -> Sequence[Value]:
+    """Times a power of two, in int64; too much is times 0."""
+    x, amount = _operands(node)
+    bits, steps = x.dtype.bits, _wide(amount, b)
+    steps = b.add(e.Select(), [_inside(steps, bits, b), steps, scalar(b, bits, steps)])
+    product = b.add(e.Mul(), [_wide(x, b), _power_of_two(steps, bits, b)])
+    return [_narrow(product, x.dtype, b)]
+
+
+def shift_right(node: Node, b: Builder) -> Sequence[Value]:
+    """By RightShift; amounts outside of the width leave the sign alone."""
+    x, amount = _operands(node)
+    bits, steps = x.dtype.bits, _wide(amount, b)
+    inside = _inside(steps, bits, b)
+    last = b.add(e.Select(), [inside, steps, scalar(b, bits - 1, steps)])
+    if bits == 64:
+        shifted = _narrow(_shifted_words(x, last, b), x.dtype, b)
+    else:
+        shifted = b.add(e.RightShift(), [x, b.add(Cast(dtype=x.dtype), [last])])
+    if x.dtype.is_signed:
+        return [shifted]
+    zero = scalar(b, 0, x)
+    if x.dtype is DType.UINT64:  # which no kernel selects
+        wide = b.add(Bitcast(dtype=DType.INT64), [shifted])
+        kept = b.add(e.Select(), [inside, wide, scalar(b, 0, wide)])
+        return [b.add(Bitcast(dtype=DType.UINT64), [kept])]
+    return [b.add(e.Select(), [inside, shifted, zero])]
+
+
+def _shifted_words(x: Value, amount: Value, b: Builder) -> Value:
+    """64-bit integers shifted right by an int64 amount of 0 ... 63, as int64.
+
+    Each word is shifted by the amount's rest of 32; what falls out of the upper one comes into the
+    lower one. From 32 on, the upper one is the result.
+    """
+    pair = b.add(Bitcast(dtype=DType.INT32), [x])
+    assert x.shape is not None
+    last = len(x.shape)
+    low, high = (b.add(Gather(axis=last), [pair, b.const(np.asarray(i, np.int32))]) for i in (0, 1))
+    rest = b.add(e.FloorMod(), [amount, scalar(b, 32, amount)])
+
+    def shifted(word: Value, *, signed: bool) -> Value:
+        kind = DType.INT32 if signed else DType.UINT32
+        raw = word if signed else b.add(Bitcast(dtype=kind), [word])
+        moved = b.add(e.RightShift(), [raw, b.add(Cast(dtype=kind), [rest])])
+        return b.add(Cast(dtype=DType.INT64), [moved])
+
+    upper = shifted(high, signed=x.dtype.is_signed)
+    whole = b.add(Cast(dtype=DType.INT64), [_unless(high, signed=x.dtype.is_signed, b=b)])
+    lost = b.add(e.Sub(), [whole, b.add(e.Mul(), [upper, _power_of_two(rest, 32, b)])])
+    left = b.add(e.Sub(), [scalar(b, 32, rest), rest])
+    fallen = b.add(e.Mul(), [lost, _power_of_two(left, 33, b)])
+    lower = b.add(e.Add(), [shifted(low, signed=False), fallen])
+    joined = b.add(e.Add(), [b.add(e.Mul(), [upper, scalar(b, 1 << 32, upper)]), lower])
+    far = b.add(e.GreaterEqual(), [amount, scalar(b, 32, amount)])
+    return b.add(e.Select(), [far, upper, joined])
+
+
+def _unless(word: Value, *, signed: bool, b: Builder) -> Value:
+    return word if signed else b.add(Bitcast(dtype=DType.UINT32), [word])
+
+
+BITWISE: dict[type[Op], tuple[Decomposition, ...]] = {
+    n.BitwiseNot: (bitwise_not,),
+    n.BitwiseAnd: (bitwise_and,),
+    n.BitwiseOr: (bitwise_or,),
+    n.ShiftLeft: (shift_left,),
+    n.ShiftRight: (shift_right,),
+}

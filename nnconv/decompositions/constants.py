@@ -1,0 +1,13 @@
+"""Constants that decompositions need."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnconv.ir.builder import Builder
+from nnconv.ir.graph import Value
+
+
+def scalar(b: Builder, number: float, like: Value) -> Value:
+    """A constant of one element, of another value's type."""
+    return b.const(np.asarray(number, like.dtype.numpy))
