@@ -201,7 +201,7 @@ class LiteRtExecutable(Executable):
         assert self._runner is not None
         with _quiet():  # the first call prepares the subgraph
             found = self._runner(**{self._signature_inputs[n]: a for n, a in feeds.items()})
-        return {name: found[key] for key, name in self._signature_outputs.items()}
+        return {name: np.asarray(found[key]) for key, name in self._signature_outputs.items()}
 
     def _run_main(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         interpreter = self._interpreter
@@ -221,7 +221,7 @@ class LiteRtExecutable(Executable):
             interpreter.set_tensor(index, array)
         interpreter.invoke()
         return {
-            info.name: interpreter.get_tensor(index)
+            info.name: np.asarray(interpreter.get_tensor(index))  # scalars are no arrays
             for info, index in zip(self.outputs, self._made, strict=True)
         }
 

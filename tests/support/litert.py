@@ -89,7 +89,7 @@ class LiteRtRunner:
         """An output; one without elements can't be read where its extents weren't known before."""
         if 0 in detail["shape"]:
             return np.empty(detail["shape"], detail["dtype"])
-        return self.interpreter.get_tensor(detail["index"])
+        return np.asarray(self.interpreter.get_tensor(detail["index"]))  # a scalar is no array
 
     def run_signature(self, key: str, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run the signature ``key``; inputs and outputs go by the signature's names."""

@@ -176,8 +176,8 @@ def assert_interface(source: Path, told: Interface) -> None:
                     assert seen == -1, f"{name} has the shape {dims}, is open in the source"
 
 
-def run_onnxruntime(content: bytes, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """The outputs of a model on onnxruntime, its graph as it is."""
+def run_onnxruntime(content: bytes | str, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The outputs of a model, as bytes or a path, on onnxruntime."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -37,6 +37,7 @@ from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op, Role
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType
+from nnconv.ops.quantize import Cast, Dequantize
 from nnconv.ops.shape import Identity
 
 Exporter: TypeAlias = "Callable[[Node, Target], None]"
@@ -98,16 +99,26 @@ class FileTarget:
 
 
 def own_outputs(graph: Graph, *, inputs: bool = False) -> None:
-    """Let no output be a constant, nor stand among the outputs twice; nor, at will, be an input."""
+    """Let no output be a constant, nor stand among the outputs twice; nor, at will, be an input.
+
+    Nor be widened from a constant alone: XNNPACK's DEQUANTIZE doesn't give outputs then.
+    """
     seen = set()
     builder = Builder(graph)
     for place, value in enumerate(graph.outputs):
         free = value.producer is not None or (value.data is None and not inputs)
-        if free and value not in seen:
+        if free and value not in seen and not _is_widened_constant(value):
             seen.add(value)
             continue
         copies = builder.add_typed(Identity(), [value], [value.type], names=[value.name])
         graph.outputs[place] = copies[0]
+
+
+def _is_widened_constant(value: Value) -> bool:
+    if value.producer is None or not isinstance(value.producer.op, Cast | Dequantize):
+        return False
+    operand = value.producer.inputs[0]
+    return operand is not None and operand.data is not None
 
 
 class Target:
@@ -258,8 +269,11 @@ class Target:
         version: int = 1,
         **more: Any,
     ) -> None:
-        """Add an operator between tensors; ``more`` goes to ``build.Operator``."""
-        code = BUILTIN_OPERATOR[name]
+        """Add an operator between tensors; ``more`` goes to ``build.Operator``.
+
+        A name that no builtin has is a custom op's.
+        """
+        code = BUILTIN_OPERATOR.get(name, name)
         self.operators.append(
             build.Operator(code, inputs, outputs, options, version=version, **more)
         )
