@@ -6,7 +6,7 @@ import numpy as np
 from nnconv.backends.reference.executor import Array, Kernel
 
 from nnconv.ir.op import Op
-from nnconv.ops.detection import DetectionPostProcess, NonMaxSuppression
+from nnconv.ops.detection import DetectionPostProcess, NonMaxSuppression, SelectBoxes
 
 
 def overlaps(boxes: Array, index: int) -> Array:
@@ -47,6 +47,36 @@ def non_max_suppression(
         rest[best] = -np.inf
     found = [indices, final] if op.with_scores else [indices]
     return [*found, np.asarray(count, np.int32)]
+
+
+def select_boxes(
+    op: SelectBoxes,
+    boxes: Array,
+    scores: Array,
+    limit: Array | None = None,
+    iou_threshold: Array | None = None,
+    score_threshold: Array | None = None,
+) -> list[Array]:
+    """SelectBoxes."""
+    most = 0 if limit is None else max(int(limit.reshape(-1)[0]), 0)
+    overlap = np.float32(0 if iou_threshold is None else iou_threshold.reshape(-1)[0])
+    lowest = -np.inf if score_threshold is None else score_threshold.reshape(-1)[0]
+    corners = boxes.astype(np.float32)
+    if op.centred:
+        centre, half = corners[..., :2], corners[..., 2:] / 2
+        corners = np.concatenate([centre - half, centre + half], axis=-1)
+    taken = []
+    for batch, kind in np.ndindex(*scores.shape[:2]):
+        values = scores[batch, kind]
+        left = np.where(values > lowest, values, -np.inf).astype(np.float32)
+        for _ in range(min(most, left.size)):
+            best = int(left.argmax())
+            if left[best] == -np.inf:
+                break
+            taken.append((batch, kind, best))
+            left[overlaps(corners[batch], best) > overlap] = -np.inf
+            left[best] = -np.inf
+    return [np.asarray(taken, np.int64).reshape(-1, 3)]
 
 
 def decode(op: DetectionPostProcess, encodings: Array, anchors: Array) -> Array:
@@ -118,5 +148,6 @@ def _each_class(op: DetectionPostProcess, boxes: Array, table: Array) -> Found:
 
 KERNELS: dict[type[Op], Kernel] = {
     NonMaxSuppression: non_max_suppression,
+    SelectBoxes: select_boxes,
     DetectionPostProcess: post_process,
 }

@@ -64,6 +64,40 @@ class NonMaxSuppression(Op):
 
 
 @op_class
+class SelectBoxes(Op):
+    """Non-maximum suppression for each class of each picture; gives a list of what was taken.
+
+    Per class the box of the highest score (above ``score threshold``; absent: any) is taken again
+    and again, at most ``limit`` times (absent: never); boxes whose overlap with it is above
+    ``iou threshold`` (absent: 0) drop out.
+
+    Operands: boxes [B, N, 4], two opposite corners (y, x, y, x), or with ``centred`` (x, y, width,
+    height) about their centres; scores [B, C, N]; three numbers of one element each. Result:
+    [taken, 3] of int64: picture, class, box; by picture, by class, by score from the highest.
+    ONNX NonMaxSuppression.
+    """
+
+    operands: ClassVar[tuple[Operand, ...]] = (
+        Operand("boxes", _FLOAT),
+        Operand("scores", _FLOAT),
+        Operand("limit", _COUNT, optional=True),
+        Operand("iou threshold", _FLOAT, optional=True),
+        Operand("score threshold", _FLOAT, optional=True),
+    )
+
+    centred: bool = False
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        boxes = require_rank(operand_type(types, 0).shape, 3, "boxes")
+        scores = require_rank(operand_type(types, 1).shape, 3, "scores")
+        if boxes is not None and scores is not None:
+            pairs = ((boxes[0], scores[0]), (boxes[1], scores[2]), (boxes[2], 4))
+            if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
+                raise ValueError(f"boxes are {list(boxes)}, scores {list(scores)}")
+        return (TensorType(DType.INT64, (None, 3)),)
+
+
+@op_class
 class DetectionPostProcess(Op):
     """Decodes boxes and chooses the detections.
 

@@ -1,8 +1,9 @@
-"""Reading the options of custom ops: a FlexBuffers map of numbers, its every offset checked."""
+"""The options of custom ops: FlexBuffers maps of numbers; in reading every offset is checked."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 Entry = int | float | bool | str | None
 
@@ -98,3 +99,35 @@ class _Buffer:
         if end < 0:
             raise ValueError(f"no key is at byte {place}")
         return self.data[place:end].decode("utf-8", "replace")
+
+
+def write_map(entries: Mapping[str, bool | int | float]) -> bytes:
+    """A map of numbers and truth values; integers have 32 bits."""
+    names = sorted(entries, key=lambda name: name.encode())
+    data = bytearray()
+    places = []
+    for name in names:
+        places.append(len(data))
+        data += name.encode() + b"\0"
+    data += bytes(-len(data) % 4)
+    data += struct.pack("<I", len(names))
+    keys = len(data)
+    for place in places:
+        data += struct.pack("<I", len(data) - place)
+    data += struct.pack("<III", len(data) - keys, 4, len(names))
+    start = len(data)
+    kinds = bytearray()
+    for name in names:
+        value = entries[name]
+        if isinstance(value, bool):
+            kinds.append(_BOOL << 2 | 2)
+            data += struct.pack("<I", value)
+        elif isinstance(value, int):
+            kinds.append(_INT << 2 | 2)
+            data += struct.pack("<i", value)
+        else:
+            kinds.append(_FLOAT << 2 | 2)
+            data += struct.pack("<f", value)
+    data += kinds
+    data += bytes(-len(data) % 4)
+    return bytes(data + struct.pack("<I", len(data) - start) + bytes([_MAP << 2 | 2, 4]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -318,7 +318,7 @@ def _import_batched_scan(src: Source) -> None:
     made = [f"{info.name}/whole" for info in body.outputs]
     if len(given) != len(operands):
         raise src.fail(f"its body has {len(given)} inputs for {len(operands)} operands")
-    turn = {"body": body, "num_scan_inputs": count, "scan_input_axes": [0] * count}
+    turn: dict[str, Any] = {"body": body, "num_scan_inputs": count, "scan_input_axes": [0] * count}
     if src.has("directions"):
         turn["scan_input_directions"] = list(src.int_list("directions") or ())
     inner = wire.Node("Scan", given, made, turn)

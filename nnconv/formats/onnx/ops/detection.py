@@ -10,7 +10,7 @@ from nnconv.formats.onnx.ops.reduce import reduced
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ops.detection import DetectionPostProcess, NonMaxSuppression
+from nnconv.ops.detection import DetectionPostProcess, NonMaxSuppression, SelectBoxes
 
 _BELOW = np.float32(1 - 2**-24)
 """A positive float32 times this is the next lower one."""
@@ -19,6 +19,15 @@ _LOWEST = np.float32(-np.inf)
 
 
 # -------------------------------------------------------------------- NonMaxSuppression
+
+
+def export_select_boxes(node: Node, t: Target) -> None:
+    """NonMaxSuppression."""
+    op = node.op
+    assert isinstance(op, SelectBoxes)
+    inputs = [t.int64(v) if i == 2 else t.real(v) for i, v in enumerate(node.inputs)]
+    centred = 1 if op.centred else None
+    t.set_stored(node.outputs[0], t.node("NonMaxSuppression", inputs, center_point_box=centred))
 
 
 def export_non_max_suppression(node: Node, t: Target) -> None:
@@ -312,5 +321,6 @@ def _longer(t: Target, name: str, count: str) -> str:
 
 EXPORTERS: dict[type[Op], Exporter] = {
     NonMaxSuppression: export_non_max_suppression,
+    SelectBoxes: export_select_boxes,
     DetectionPostProcess: export_post_process,
 }

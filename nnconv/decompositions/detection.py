@@ -1,0 +1,125 @@
+"""Choosing boxes, one class of one picture at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnconv.decompositions.base import Decomposition
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ops.detection import NonMaxSuppression, SelectBoxes
+from nnconv.ops.elementwise import Add, Minimum, Mul, Sub
+from nnconv.ops.quantize import Cast
+from nnconv.ops.shape import Concat, Reshape, Unsqueeze
+from nnconv.ops.slices import Slice
+
+_MOST = 4096
+"""Of classes and pictures together; more suppressions in a file help nobody."""
+
+
+def _part(b: Builder, x: Value, *picked: int) -> Value:
+    """x[picked]: the first dimensions taken out."""
+    rank = len(x.shape or ())
+    rest = rank - len(picked)
+    cut = Slice(
+        starts=(*picked, *[0] * rest),
+        ends=(*(i + 1 for i in picked), *[None] * rest),
+        strides=(1,) * rank,
+    )
+    shape = (x.shape or ())[len(picked) :]
+    flat = Reshape(shape=tuple(d if isinstance(d, int) else -1 for d in shape))
+    return b.add(flat, [b.add(cut, [x])])
+
+
+def _corners(b: Builder, boxes: Value) -> Value:
+    """Corners of boxes [B, N, 4] given by centre and size."""
+    rank = 3
+    centre, size = (
+        b.add(
+            Slice(starts=(0, 0, first), ends=(None, None, first + 2), strides=(1,) * rank), [boxes]
+        )
+        for first in (0, 2)
+    )
+    half = b.add(Mul(), [size, b.const(np.asarray(0.5, np.float32))])
+    return b.add(Concat(axis=2), [b.add(Sub(), [centre, half]), b.add(Add(), [centre, half])])
+
+
+def _number(b: Builder, value: Value | None, absent: float) -> Value:
+    """A threshold as a scalar."""
+    if value is None:
+        return b.const(np.asarray(absent, np.float32))
+    if value.data is not None:
+        return b.const(value.data.reshape(()).astype(np.float32))
+    return b.add(Reshape(shape=()), [value])
+
+
+def _above(b: Builder, threshold: Value) -> Value:
+    """The next greater float32: what is at least that is above the threshold."""
+    if threshold.data is not None:
+        above = np.nextafter(threshold.data.astype(np.float32), np.float32(np.inf))
+        return b.const(np.asarray(above, np.float32))
+    # of a run-time threshold between 0 and 1: its last bits are worth at most 2**-24
+    return b.add(Add(), [threshold, b.const(np.asarray(2.0**-24, np.float32))])
+
+
+def _limit(b: Builder, limit: Value, boxes: Value) -> tuple[int | None, Value | None]:
+    """At most as many boxes as there are, as an int32 scalar."""
+    extent = (boxes.shape or (None, None))[1]
+    if limit.data is not None:
+        most = max(int(limit.data.reshape(-1)[0]), 0)
+        most = min(most, extent if isinstance(extent, int) else 2**31 - 1)
+        if isinstance(extent, int) or most < 2**16:
+            return most, None
+        return None, b.const(np.asarray(most, np.int32))
+    bound = extent if isinstance(extent, int) else 2**31 - 1
+    scalar = b.add(Reshape(shape=()), [limit])
+    least = b.add(Minimum(), [scalar, b.const(np.asarray(bound, limit.dtype.numpy))])
+    return None, b.add(Cast(dtype=DType.INT32), [least])
+
+
+def decompose_select_boxes(node: Node, b: Builder) -> list[Value] | None:
+    """SelectBoxes: the taken ones of each class, one list behind the other."""
+    op = node.op
+    assert isinstance(op, SelectBoxes)
+    operands: list[Value | None] = [*node.inputs, *[None] * (5 - len(node.inputs))]
+    boxes, scores, limit, iou, lowest = operands
+    assert boxes is not None
+    assert scores is not None
+    pictures, classes = (scores.shape or (None, None))[:2]
+    if not isinstance(pictures, int) or not isinstance(classes, int):
+        return None
+    if limit is None or not 0 < pictures * classes <= _MOST:
+        if limit is None or pictures * classes == 0:
+            return [b.const(np.zeros((0, 3), np.int64))]
+        return None
+    most, run_time = _limit(b, limit, boxes)
+    if op.centred:
+        boxes = _corners(b, boxes)
+    overlap = _above(b, _number(b, iou, 0.0))
+    floor = _number(b, lowest, float(np.finfo(np.float32).min))
+    lists = []
+    for picture in range(pictures):
+        own = _part(b, boxes, picture)
+        for kind in range(classes):
+            chooser = NonMaxSuppression(limit=most, with_scores=False)
+            given = [own, _part(b, scores, picture, kind), run_time, overlap, floor]
+            chosen, count = b.add_many(chooser, given)
+            lists.append(_listed(b, chosen, count, picture, kind))
+    found = lists[0] if len(lists) == 1 else b.add(Concat(axis=0), lists)
+    return [b.add(Cast(dtype=DType.INT64), [found])]
+
+
+def _listed(b: Builder, chosen: Value, count: Value, picture: int, kind: int) -> Value:
+    """Rows of picture, class and box for the first ``count`` chosen ones."""
+    end = b.add(Reshape(shape=(1,)), [count])
+    taken = b.add(Slice(starts=(0,), ends=None, strides=(1,)), [chosen, None, end])
+    column = b.add(Unsqueeze(axes=(1,)), [taken])
+    placed = b.add(Mul(), [column, b.const(np.asarray([[0, 0, 1]], np.int32))])
+    return b.add(Add(), [placed, b.const(np.asarray([[picture, kind, 0]], np.int32))])
+
+
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    SelectBoxes: (decompose_select_boxes,),
+}
