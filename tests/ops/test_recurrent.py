@@ -1,0 +1,190 @@
+"""ONNX's RNN, GRU and LSTM on every route, against onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.onnx_routes import OnnxCase, check_routes, node
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+BATCH, DEPTH, SIZE = 2, 5, 3
+STATES = {"h": (BATCH, SIZE), "c": (BATCH, SIZE), "p": (3 * SIZE,)}
+
+
+def layer(
+    id: str,
+    op: str,
+    *,
+    steps: int = 4,
+    both: bool = False,
+    given: Sequence[str] = ("b",),
+    lengths: Sequence[int] | None = None,
+    results: Sequence[int] = (0, 1, 2),
+    run_time_weights: bool = False,
+    scale: float = 1.0,
+    open_dims: Sequence[int] = (),
+    opset: int = 21,
+    ops: dict[str, int] | None = None,
+    tolerance: float = 1e-5,
+    routes: Sequence[str] = ("reference", "onnx", "tflite"),
+    **attributes: Any,
+) -> OnnxCase:
+    """A layer with random weights; ``given`` of b(ias), h, c, p(eepholes)."""
+    rng = np.random.default_rng(len(id) + steps)
+    gates, sides = GATES[op], 2 if both else 1
+
+    def random(*shape: int) -> np.ndarray:
+        return (scale * rng.standard_normal(shape)).astype(np.float32)
+
+    weights = {
+        "w": random(sides, gates * SIZE, DEPTH),
+        "r": random(sides, gates * SIZE, SIZE),
+    }
+    if "b" in given:
+        weights["b"] = random(sides, 2 * gates * SIZE)
+    feeds = {"x": random(steps, BATCH, DEPTH)}
+    more = {"x": random(steps, BATCH, DEPTH)}
+    constants = {} if run_time_weights else dict(weights)
+    if run_time_weights:
+        feeds |= weights
+        more |= weights
+    for name in "hcp":
+        if name not in given:
+            continue
+        value = random(sides, *STATES[name])
+        if name == "p":
+            constants[name] = value
+        else:
+            feeds[name] = value
+            more[name] = random(*value.shape)
+    if lengths is not None:
+        feeds["lengths"] = np.asarray(lengths, np.int32)
+        more["lengths"] = feeds["lengths"][::-1].copy()
+    known = {*feeds, *constants, "lengths" if lengths is not None else ""}
+    inputs = [n if n in known else "" for n in ("x", "w", "r", "b", "lengths", "h", "c", "p")]
+    inputs = inputs[: 8 if op == "LSTM" else 6]
+    outputs = ["y", "y_h", "y_c"][: 3 if op == "LSTM" else 2]
+    names = [n if i in results else "" for i, n in enumerate(outputs)]
+    while not inputs[-1]:
+        inputs.pop()
+    if both:
+        attributes["direction"] = "bidirectional"
+    return OnnxCase(
+        id,
+        node(op, inputs, names, hidden_size=SIZE, **attributes),
+        feeds,
+        [more],
+        constants,
+        [n for n in names if n],
+        open={"x": open_dims},
+        opset=opset,
+        ops=ops,
+        tolerance=tolerance,
+        routes=routes,
+    )
+
+
+ONE = ["Relu", "Sigmoid", "Softsign", "Softplus", "LeakyRelu", "HardSigmoid", "Elu"]
+"""Activations for whose parameters onnxruntime has the standard's defaults."""
+
+PARAMETERS: dict[str, tuple[float, ...]] = {
+    "Affine": (0.7, 0.1),
+    "LeakyRelu": (0.3,),
+    "ThresholdedRelu": (0.3,),
+    "ScaledTanh": (0.8, 0.6),
+    "HardSigmoid": (0.3, 0.4),
+    "Elu": (0.5,),
+}
+
+
+def with_parameters(op: str, names: Sequence[str]) -> OnnxCase:
+    """A layer whose activations all have what parameters they can."""
+    alphas = [PARAMETERS[n][0] for n in names if n in PARAMETERS]
+    betas = [PARAMETERS[n][1] for n in names if len(PARAMETERS.get(n, ())) > 1]
+    return layer(
+        f"{op} {' '.join(names)}",
+        op,
+        activations=names,
+        activation_alpha=alphas,
+        activation_beta=betas or None,
+        scale=0.4,
+    )
+
+
+CASES = [
+    *(layer(f"plain {op}", op) for op in GATES),
+    *(layer(f"one step {op}", op, steps=1) for op in GATES),
+    *(layer(f"bare {op}", op, given=()) for op in GATES),
+    *(layer(f"reverse {op}", op, direction="reverse", given="bhc") for op in GATES),
+    *(layer(f"both {op}", op, both=True, given="bhc") for op in GATES),
+    *(layer(f"long {op}", op, steps=40, both=True, scale=0.4) for op in GATES),
+    *(layer(f"long with states {op}", op, steps=40, given="bhc", scale=0.4) for op in GATES),
+    *(layer(f"lengths {op}", op, steps=5, lengths=(3, 5), given="bhc") for op in GATES),
+    *(layer(f"no length {op}", op, steps=5, lengths=(0, 2)) for op in GATES),
+    *(
+        layer(f"lengths, both, {op}", op, steps=5, lengths=(4, 2), both=True, given="bhc")
+        for op in GATES
+    ),
+    *(
+        layer(f"lengths, long, {op}", op, steps=40, lengths=(40, 9), both=True, scale=0.4)
+        for op in GATES
+    ),
+    *(layer(f"last state {op}", op, results=(1,)) for op in GATES),
+    *(layer(f"last state, long, {op}", op, steps=40, results=(1,), scale=0.4) for op in GATES),
+    *(layer(f"sequence alone {op}", op, results=(0,)) for op in GATES),
+    *(layer(f"clip {op}", op, clip=0.6) for op in GATES),
+    *(layer(f"run-time weights {op}", op, run_time_weights=True) for op in GATES),
+    *(
+        layer(f"run-time weights, long, {op}", op, steps=40, run_time_weights=True, scale=0.4)
+        for op in GATES
+    ),
+    *(layer(f"any batch {op}", op, open_dims=(1,)) for op in GATES),
+    *(layer(f"any length {op}", op, open_dims=(0,)) for op in GATES),
+    *(layer(f"any length and batch {op}", op, open_dims=(0, 1), both=True) for op in GATES),
+    *(layer(f"opset {n} {op}", op, opset=n) for op in GATES for n in (7, 14, 22)),
+    layer("cell alone", "LSTM", results=(2,)),
+    layer("peepholes", "LSTM", given="bp"),
+    layer("peepholes, both", "LSTM", given="bhcp", both=True),
+    layer("peepholes, clip", "LSTM", given="bp", clip=0.5),
+    layer("peepholes, long", "LSTM", steps=40, given="bhcp", scale=0.4),
+    layer("coupled", "LSTM", input_forget=1),
+    layer("coupled, peepholes", "LSTM", input_forget=1, given="bp"),
+    layer("reset after", "GRU", linear_before_reset=1, given="bh"),
+    layer("reset after, both", "GRU", linear_before_reset=1, given="bh", both=True),
+    layer("reset after, bare", "GRU", linear_before_reset=1, given=()),
+    layer("reset after, long", "GRU", steps=40, linear_before_reset=1, scale=0.4),
+    layer("clip, reset after", "GRU", clip=0.5, linear_before_reset=1),
+    *(layer(f"RNN {f}", "RNN", activations=[f], scale=0.4) for f in ONE),
+    *(layer(f"GRU {f}", "GRU", activations=[f, "Tanh"], scale=0.4) for f in ONE),
+    *(layer(f"LSTM {f}", "LSTM", activations=["Sigmoid", f, f], scale=0.4) for f in ONE),
+    *(with_parameters("RNN", [f]) for f in PARAMETERS),
+    *(with_parameters("GRU", [f, "Tanh"]) for f in PARAMETERS),
+    *(with_parameters("GRU", ["Sigmoid", f]) for f in PARAMETERS),
+    *(with_parameters("LSTM", ["Sigmoid", f, f]) for f in PARAMETERS),
+    layer(
+        "parameters in order",
+        "LSTM",
+        activations=["HardSigmoid", "Tanh", "ScaledTanh"],
+        activation_alpha=[0.25, 1.5],
+        activation_beta=[0.4, 0.5],
+    ),
+    layer(
+        "parameters of both",
+        "GRU",
+        both=True,
+        activations=["Sigmoid", "LeakyRelu", "HardSigmoid", "Tanh"],
+        activation_alpha=[0.3, 0.25],
+        activation_beta=[0.4],
+    ),
+    layer("small letters", "GRU", activations=["hardsigmoid", "tanh"]),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_recurrent(case: OnnxCase, tmp_path: Path) -> None:
+    check_routes(case, tmp_path)
