@@ -20,13 +20,16 @@ class Arithmetic:
         self.b = b
 
     def number(self, value: float) -> Value:
+        """A constant of float32."""
         return self.b.const(np.asarray(value, np.float32))
 
     def do(self, op: Op, *operands: Value | float) -> Value:
+        """An op on values and numbers."""
         values = [v if isinstance(v, Value) else self.number(v) for v in operands]
         return self.b.add(op, values)
 
     def cast(self, value: Value, dtype: DType) -> Value:
+        """``value`` in another type."""
         return value if value.dtype is dtype else self.b.add(Cast(dtype=dtype), [value])
 
     def entry(self, vector: Value, index: int) -> Value:
@@ -35,6 +38,7 @@ class Arithmetic:
         return self.b.add(Gather(axis=0), [vector, place])
 
     def bounded(self, value: Value, low: float, high: Value) -> Value:
+        """``value`` from ``low`` to ``high``."""
         return self.do(e.Minimum(), self.do(e.Maximum(), value, low), high)
 
     def add(self, first: Value | float, *others: Value | float) -> Value:

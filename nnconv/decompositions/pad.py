@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.decompositions.arithmetic import Arithmetic
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.types import static_shape
+from nnconv.ops.elementwise import FloorMod, Maximum, Minimum
 from nnconv.ops.gather import Gather
 from nnconv.ops.quantize import Cast
-from nnconv.ops.shape import Concat, Reshape, Tile, Transpose
+from nnconv.ops.shape import Concat, Range, Reshape, ShapeOf, Tile, Transpose
 from nnconv.ops.slices import Pad, PadMode, Slice
 
 _NUMPY_MODES = {
@@ -146,5 +148,35 @@ def one_by_one(node: Node, b: Builder) -> list[Value] | None:
     return [x]
 
 
-PAD = (cut_first, in_pairs, pick, copy_edges, one_by_one)
+def pick_at_run_time(node: Node, b: Builder) -> list[Value] | None:
+    """EDGE and WRAP of counts known at run time: a Gather of places along each dimension."""
+    op, x = _operand(node)
+    pads = node.inputs[1] if len(node.inputs) > 1 else None
+    if pads is None or x.shape is None or op.mode not in (PadMode.EDGE, PadMode.WRAP):
+        return None
+    if op.flat or op.axes is not None:
+        return None
+    a = Arithmetic(b)
+    pairs = a.cast(pads, DType.INT32)
+    zero, one = a.ints(0), a.ints(1)
+    for axis, extent in enumerate(x.shape):
+        length = a.ints(extent) if isinstance(extent, int) else _extent(x, axis, a)
+        row = a.entry(pairs, axis)
+        before, after = a.entry(row, 0), a.entry(row, 1)
+        start = a.sub(zero, before)
+        places = b.add(Range(), [start, a.add(length, after), one])
+        if op.mode is PadMode.EDGE:
+            last = a.sub(length, one)
+            places = b.add(Minimum(), [b.add(Maximum(), [places, zero]), last])
+        else:
+            places = b.add(FloorMod(), [places, length])
+        x = b.add(Gather(axis=axis), [x, places], quant=x.quant)
+    return [x]
+
+
+def _extent(x: Value, axis: int, a: Arithmetic) -> Value:
+    return a.entry(a.b.add(ShapeOf(dtype=DType.INT32), [x]), axis)
+
+
+PAD = (cut_first, in_pairs, pick, copy_edges, pick_at_run_time, one_by_one)
 """What a Pad can become, the best first."""

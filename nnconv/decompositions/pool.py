@@ -19,8 +19,8 @@ from nnconv.ops import pool as p
 from nnconv.ops.conv import Conv2D
 from nnconv.ops.gather import Reduction, ScatterNd
 from nnconv.ops.quantize import Cast
-from nnconv.ops.reduce import ReduceSum
-from nnconv.ops.shape import Reshape, Squeeze, Unsqueeze
+from nnconv.ops.reduce import ReduceProd, ReduceSum
+from nnconv.ops.shape import Fill, Reshape, Squeeze, Unsqueeze
 from nnconv.ops.slices import Pad, Slice
 from nnconv.ops.spatial import Padding, spatial_dims
 
@@ -317,17 +317,26 @@ def scattered(node: Node, b: Builder) -> list[Value] | None:
     assert x is not None
     assert places is not None
     shape, count = static_shape(y.shape), static_shape(x.shape)
-    if shape is None or count is None:
+    given = node.inputs[2] if len(node.inputs) > 2 else None
+    if count is None or (shape is None and given is None):
         return None
-    total = int(np.prod(shape))
     values = b.add(Reshape(shape=(-1,)), [x])
     index = b.add(Reshape(shape=(-1, 1)), [b.add(Cast(dtype=DType.INT32), [places])])
-    zeros = b.const(np.zeros(total, x.dtype.numpy))
+    if shape is None:
+        assert given is not None
+        size = b.add(Cast(dtype=DType.INT32), [given])
+        total = b.add(ReduceProd(axes=(0,), keep_dims=True), [size])
+        zeros = b.add(Fill(shape=None), [b.const(_one(x, 0)), total])
+    else:
+        zeros = b.const(np.zeros(int(np.prod(shape)), x.dtype.numpy))
     ones = b.const(np.ones(int(np.prod(count)), x.dtype.numpy))
     scatter = ScatterNd(reduction=Reduction.ADD)
     sums, numbers = (b.add(scatter, [zeros, index, part]) for part in (values, ones))
     most = b.add(e.Maximum(), [numbers, b.const(_one(x, 1))])
-    return [b.add(Reshape(shape=shape), [b.add(e.Div(), [sums, most])])]
+    result = b.add(e.Div(), [sums, most])
+    if shape is None:
+        return [b.add(Reshape(shape=None), [result, size])]
+    return [b.add(Reshape(shape=shape), [result])]
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {

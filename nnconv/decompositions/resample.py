@@ -15,8 +15,9 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Layout, Op
 from nnconv.ops import elementwise as e
 from nnconv.ops.gather import Gather
-from nnconv.ops.matmul import FullyConnected
+from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.quantize import Cast
+from nnconv.ops.reduce import ReduceSum
 from nnconv.ops.resample import (
     Axis,
     Coordinates,
@@ -29,7 +30,7 @@ from nnconv.ops.resample import (
     taps,
 )
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
-from nnconv.ops.shape import Range, Reshape, ShapeOf, Transpose
+from nnconv.ops.shape import Range, Reshape, ShapeOf, Transpose, Unsqueeze
 
 MOST_WEIGHTS = 1 << 20
 """Up to so many weights along a dimension, one product stands for the sum of a few elements."""
@@ -367,6 +368,56 @@ def _cubic(distance: Value, c: float, a: Arithmetic, *, near: bool) -> Value:
     return result
 
 
+def mix_at_run_time(node: Node, b: Builder) -> list[Value] | None:
+    """Resample with antialiasing: a matrix of weights worked out, for each dimension."""
+    op, x = node.op, _operands(node)[0]
+    assert isinstance(op, Resample)
+    a = Arithmetic(b)
+    axes = _open_axes(node, a) if op.antialias and x.type.is_static else None
+    if axes is None or x.shape is None or op.coordinates is Coordinates.CROP:
+        return None
+    rank, result = len(x.shape), x
+    for dim, axis in zip(op.axes, axes, strict=True):
+        extent = x.shape[dim]
+        assert isinstance(extent, int)
+        matrix = _mixture(op, axis, extent, a)
+        there = (*(i for i in range(rank) if i != dim), dim)
+        turned = b.add(Transpose(perm=there), [result]) if dim != rank - 1 else result
+        result = b.add(MatMul(transpose_b=True), [turned, matrix])
+        if dim != rank - 1:
+            back = tuple(there.index(i) for i in range(rank))
+            result = b.add(Transpose(perm=back), [result])
+    return [result]
+
+
+def _mixture(op: Resample, axis: _Open, extent: int, a: Arithmetic) -> Value:
+    """The weights of all elements in each of the result: [size, extent].
+
+    What lies outside counts as the edge: places as far as twice the extent away are looked at.
+    """
+    far = 0 if op.exclude_outside else 2 * extent
+    steps = np.arange(-far, extent + far, dtype=np.float32)
+    places = a.b.add(Unsqueeze(axes=(1,)), [_places(op, axis, a)])
+    spread = a.do(e.Minimum(), axis.scale, 1.0)
+    apart = a.sub(a.b.const(steps), places)
+    distance = a.mul(a.do(e.Abs(), apart), spread)
+    if op.cubic:
+        near = _cubic(distance, op.coefficient, a, near=True)
+        far_off = _cubic(distance, op.coefficient, a, near=False)
+        tail = a.do(e.Select(), a.do(e.Less(), distance, 2.0), far_off, 0.0)
+        weights = a.do(e.Select(), a.do(e.LessEqual(), distance, 1.0), near, tail)
+    else:
+        weights = a.do(e.Maximum(), a.sub(1.0, distance), 0.0)
+    total = a.b.add(ReduceSum(axes=(1,), keep_dims=True), [weights])
+    shares = a.do(e.Div(), weights, total)
+    if not far:
+        return shares
+    # each place outside is the edge's: a product with where places lead
+    leads = np.zeros((extent, len(steps)), np.float32)
+    leads[np.clip(steps, 0, extent - 1).astype(np.int64), np.arange(len(steps))] = 1
+    return a.b.add(FullyConnected(), [shares, a.b.const(leads), None])
+
+
 def as_image(node: Node, b: Builder) -> list[Value] | None:
     """Images of open extents, channels-last, by the simpler op, where that surely does the same."""
     op, (x, _, _, sizes) = node.op, _operands(node)
@@ -433,6 +484,6 @@ _FLAGS = {
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    Resample: (in_floats, weigh, as_image, weigh_at_run_time),
+    Resample: (in_floats, weigh, as_image, weigh_at_run_time, mix_at_run_time),
     ResampleNearest: (pick, as_image, pick_at_run_time),
 }
