@@ -92,6 +92,8 @@ _SIGNED = frozenset(
 )
 _UNSIGNED = frozenset({DType.UINT4, DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64})
 INTEGERS = _SIGNED | _UNSIGNED
+BOOLS = frozenset({DType.BOOL})
+EIGHT_BITS = frozenset({DType.INT8, DType.UINT8})
 COMPLEXES = frozenset({DType.COMPLEX64, DType.COMPLEX128})
 NUMBERS = FLOATS | INTEGERS
 ANY = frozenset(DType)

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from nnconv.ir.dtype import ANY, DType
+from nnconv.ir.dtype import ANY, BOOLS, DType
 from nnconv.ir.op import Op, Operand, QuantRule, Types, operand_type
 from nnconv.ir.types import TensorType, join_shapes
-
-_BOOL = frozenset({DType.BOOL})
 
 
 class Control(Op):
@@ -33,7 +31,7 @@ class If(Control):
     the result's are open. TFLite IF, ONNX If, NNAPI IF.
     """
 
-    operands = (Operand("condition", _BOOL), Operand("operands", ANY, variadic=True))
+    operands = (Operand("condition", BOOLS), Operand("operands", ANY, variadic=True))
 
     def infer_node(self, types: Types, bodies: Sequence[Any]) -> tuple[TensorType, ...]:
         check_one(operand_type(types, 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from nnconv.ir.dtype import FLOATS, DType
+from nnconv.ir.dtype import EIGHT_BITS, FLOATS, DType
 from nnconv.ir.op import (
     Activation,
     Layout,
@@ -33,7 +33,6 @@ from nnconv.ops.spatial import (
 QUANTIZED = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.UINT16})
 _DATA = FLOATS | QUANTIZED
 _WEIGHTS = _DATA | {DType.INT4, DType.UINT4, DType.INT2}
-_BYTES = frozenset({DType.INT8, DType.UINT8})
 _BIAS = FLOATS | {DType.INT32, DType.INT64}
 _OPERANDS = (
     Operand("x", _DATA),
@@ -153,10 +152,10 @@ class ConvInteger(_DirectConvolution):
     """
 
     operands = (
-        Operand("x", _BYTES),
-        Operand("weights", _BYTES, Role.WEIGHT),
-        Operand("x_zero_point", _BYTES, optional=True),
-        Operand("weights_zero_point", _BYTES, optional=True),
+        Operand("x", EIGHT_BITS),
+        Operand("weights", EIGHT_BITS, Role.WEIGHT),
+        Operand("x_zero_point", EIGHT_BITS, optional=True),
+        Operand("weights_zero_point", EIGHT_BITS, optional=True),
     )
     quant_rule = QuantRule.EXACT
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from nnconv.ir.dtype import ANY, COMPLEXES, FLOATS, INTEGERS, NUMBERS, DType
+from nnconv.ir.dtype import ANY, BOOLS, COMPLEXES, FLOATS, INTEGERS, NUMBERS, DType
 from nnconv.ir.op import (
     Activation,
     LayoutKind,
@@ -21,7 +21,6 @@ from nnconv.ir.op import (
 from nnconv.ir.types import TensorType, broadcast_shapes
 
 _REAL = (Operand("x", NUMBERS),)
-_BOOL = frozenset({DType.BOOL})
 
 
 class Unary(Op):
@@ -144,7 +143,7 @@ class Gelu(Unary):
 class LogicalNot(Unary):
     """Not x. TFLite LOGICAL_NOT, ONNX Not, NNAPI LOGICAL_NOT, NNRt LOGICAL_NOT."""
 
-    operands = (Operand("x", _BOOL),)
+    operands = (Operand("x", BOOLS),)
     quant_rule = QuantRule.EXACT
 
 
@@ -262,7 +261,7 @@ class Atan2(Binary):
 class BitwiseXor(Binary):
     """Bits that differ. TFLite BITWISE_XOR, ONNX BitwiseXor."""
 
-    operands = (Operand("a", INTEGERS | _BOOL), Operand("b", INTEGERS | _BOOL))
+    operands = (Operand("a", INTEGERS | BOOLS), Operand("b", INTEGERS | BOOLS))
     quant_rule = QuantRule.EXACT
 
 
@@ -311,7 +310,7 @@ class GreaterEqual(Comparison):
 class LogicalAnd(Binary):
     """Both. TFLite LOGICAL_AND, ONNX And, NNAPI LOGICAL_AND, NNRt LOGICAL_AND."""
 
-    operands = (Operand("a", _BOOL), Operand("b", _BOOL))
+    operands = (Operand("a", BOOLS), Operand("b", BOOLS))
     quant_rule = QuantRule.EXACT
 
 
@@ -340,7 +339,7 @@ class Select(Op):
     TFLite SELECT and SELECT_V2, ONNX Where, NNAPI SELECT, NNRt SELECT.
     """
 
-    operands = (Operand("condition", _BOOL), Operand("then", ANY), Operand("otherwise", ANY))
+    operands = (Operand("condition", BOOLS), Operand("then", ANY), Operand("otherwise", ANY))
     layout_kind = LayoutKind.TRANSPARENT
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:

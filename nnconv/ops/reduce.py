@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from nnconv.ir.dtype import NUMBERS, DType
+from nnconv.ir.dtype import BOOLS, NUMBERS, DType
 from nnconv.ir.op import (
     LayoutKind,
     Op,
@@ -18,8 +18,6 @@ from nnconv.ir.op import (
 )
 from nnconv.ir.types import Dim, Shape, TensorType
 from nnconv.ops.shape import index_operand
-
-_BOOL = frozenset({DType.BOOL})
 
 
 def reduced_perm(perm: Perm, axes: tuple[int, ...], *, keep_dims: bool) -> Perm | None:
@@ -108,7 +106,7 @@ class ReduceMax(Reduction):
     TFLite REDUCE_MAX (of nothing finite), ONNX ReduceMax, NNAPI and NNRt REDUCE_MAX.
     """
 
-    operands = (Operand("x", NUMBERS | _BOOL), index_operand("axes"))
+    operands = (Operand("x", NUMBERS | BOOLS), index_operand("axes"))
 
 
 class ReduceMin(Reduction):
@@ -117,20 +115,20 @@ class ReduceMin(Reduction):
     TFLite REDUCE_MIN (of nothing finite), ONNX ReduceMin, NNAPI and NNRt REDUCE_MIN.
     """
 
-    operands = (Operand("x", NUMBERS | _BOOL), index_operand("axes"))
+    operands = (Operand("x", NUMBERS | BOOLS), index_operand("axes"))
 
 
 class ReduceAny(Reduction):
     """Whether any is true. TFLite REDUCE_ANY, NNAPI REDUCE_ANY; ONNX ReduceMax on integers."""
 
-    operands = (Operand("x", _BOOL), index_operand("axes"))
+    operands = (Operand("x", BOOLS), index_operand("axes"))
     quant_rule = QuantRule.EXACT
 
 
 class ReduceAll(Reduction):
     """Whether all are true. TFLite and NNAPI REDUCE_ALL, NNRt ALL; ONNX ReduceMin on integers."""
 
-    operands = (Operand("x", _BOOL), index_operand("axes"))
+    operands = (Operand("x", BOOLS), index_operand("axes"))
     quant_rule = QuantRule.EXACT
 
 
@@ -158,7 +156,7 @@ class ReduceLogSumExp(Reduction):
 class ArgExtreme(Op):
     """Base of ArgMax and ArgMin. Of equals the first counts, or the last (``last``)."""
 
-    operands: ClassVar[tuple[Operand, ...]] = (Operand("x", NUMBERS | _BOOL),)
+    operands: ClassVar[tuple[Operand, ...]] = (Operand("x", NUMBERS | BOOLS),)
     layout_kind: ClassVar[LayoutKind] = LayoutKind.ATTRIBUTE
     quant_rule: ClassVar[QuantRule] = QuantRule.EXACT
 

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from nnconv.ir.builder import Builder
-from nnconv.ir.dtype import DType
+from nnconv.ir.dtype import EIGHT_BITS
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Layout, LayoutKind
 from nnconv.ir.quant import Quant
@@ -31,8 +31,6 @@ HALF = 8
 
 GROWTH = 16
 """How many times as many products an integer convolution may take."""
-
-_EIGHT_BITS = frozenset({DType.INT8, DType.UINT8})
 
 
 class MergeColumnsPass(Pass):
@@ -198,7 +196,7 @@ def _merge_codes(node: Node, op: Conv2D) -> bool:
 
 
 def _has_codes(x: Value, weights: Value, y: Value) -> bool:
-    if {x.dtype, y.dtype, weights.dtype} - _EIGHT_BITS or weights.data is None:
+    if {x.dtype, y.dtype, weights.dtype} - EIGHT_BITS or weights.data is None:
         return False
     quant = weights.quant
     if x.quant is None or y.quant is None or quant is None or quant.block:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from nnconv.ir.dtype import DType
+from nnconv.ir.dtype import EIGHT_BITS, DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation
 from nnconv.ir.quant import Quant
@@ -20,8 +20,6 @@ BLOCK = 16
 
 Convolutions of fewer floats than these leave its blocked layout, which fills them up anyway.
 """
-
-_EIGHT_BITS = frozenset({DType.INT8, DType.UINT8})
 
 
 class WidenChannelsPass(Pass):
@@ -89,7 +87,7 @@ def _can_widen(node: Node) -> bool:
     if node.op.activation is not Activation.NONE and (bounds is None or bounds[0] > 0):
         return False
     types = {x.dtype, y.dtype, weights.dtype}
-    return types <= _EIGHT_BITS and y.quant is not None and x.quant is not None
+    return types <= EIGHT_BITS and y.quant is not None and x.quant is not None
 
 
 def _is_depthwise(node: Node) -> bool:

@@ -35,27 +35,13 @@ import numpy as np
 
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.onnx.graphparts import GraphParts, Names, NotExportable
-from nnconv.formats.onnx.types import LEAST_OPSET
+from nnconv.formats.onnx.types import CODE_TYPES, LEAST_OPSET
 from nnconv.ir.dtype import COMPLEXES, DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import Quant, dequantize, quantize
 
 Exporter: TypeAlias = "Callable[[Node, Target], None]"
-
-CODE_TYPES = frozenset(
-    {
-        DType.INT2,
-        DType.INT4,
-        DType.UINT4,
-        DType.INT8,
-        DType.UINT8,
-        DType.INT16,
-        DType.UINT16,
-        DType.INT32,
-    },
-)
-"""Types whose codes ONNX can dequantize."""
 
 _RESIGN = 128
 

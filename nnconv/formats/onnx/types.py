@@ -30,6 +30,20 @@ DATA_TYPES = {
 DTYPES = {code: dtype for dtype, code in DATA_TYPES.items()}
 """The other way round."""
 
+CODE_TYPES = frozenset(
+    {
+        DType.INT2,
+        DType.INT4,
+        DType.UINT4,
+        DType.INT8,
+        DType.UINT8,
+        DType.INT16,
+        DType.UINT16,
+        DType.INT32,
+    },
+)
+"""Types whose codes ONNX can dequantize."""
+
 LEAST_OPSET = {
     DType.INT4: 21,
     DType.UINT4: 21,

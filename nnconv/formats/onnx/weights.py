@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnconv.formats.onnx.exporter import CODE_TYPES, Target
-from nnconv.formats.onnx.types import LEAST_OPSET
-from nnconv.ir.dtype import DType
+from nnconv.formats.onnx.exporter import Target
+from nnconv.formats.onnx.types import CODE_TYPES, LEAST_OPSET
+from nnconv.ir.dtype import EIGHT_BITS, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op, Perm, QuantRule
 from nnconv.ir.quant import Quant, dequantize
@@ -24,7 +24,6 @@ from nnconv.ops.rewrite import constant_behind
 from nnconv.ops.shape import Reshape, Transpose
 from nnconv.ops.spatial import is_sorted
 
-_EIGHT_BITS = frozenset({DType.INT8, DType.UINT8})
 _NARROW = frozenset({DType.INT2, DType.INT4, DType.UINT4})
 
 LOWEST = -3e38
@@ -88,12 +87,12 @@ def is_integer(t: Target, x: Value, weights: Value, bias: Value | None = None) -
     ``x`` then has 8-bit codes, ``weights`` constant small ones, and ``bias`` fits 32 bits at the
     product of their scales: onnxruntime would quantize any other to that.
     """
-    if not t.is_quantized(x) or t.inner_type(x) not in _EIGHT_BITS:
+    if not t.is_quantized(x) or t.inner_type(x) not in EIGHT_BITS:
         return False
     quant = weights.quant
     if weights.data is None or quant is None or quant.block:
         return False
-    if weights.dtype not in _EIGHT_BITS and weights.dtype not in _NARROW:
+    if weights.dtype not in EIGHT_BITS and weights.dtype not in _NARROW:
         return False
     if bias is None or bias.data is None or bias.quant is None or x.quant is None:
         return True
@@ -232,7 +231,7 @@ def is_large(t: Target, x: Value, value: Value) -> bool:
         return False
     if quant.block and (t.opset < BLOCKS_OPSET or data.shape[-1] % quant.block):
         return False
-    return value.dtype in _EIGHT_BITS | _NARROW
+    return value.dtype in EIGHT_BITS | _NARROW
 
 
 def large_weights(t: Target, value: Value) -> str:

@@ -26,7 +26,7 @@ from nnconv.formats.tflite._gen.schema import TABLES, UNIONS
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_CODES = {
+CODES = {
     "bool": "?",
     "int8": "b",
     "uint8": "B",
@@ -39,7 +39,9 @@ _CODES = {
     "float32": "f",
     "float64": "d",
 }
-_WIDTHS = {name: struct.calcsize(f"<{code}") for name, code in _CODES.items()}
+"""The code that the struct module has for each scalar type of the schema."""
+
+_WIDTHS = {name: struct.calcsize(f"<{code}") for name, code in CODES.items()}
 
 _U32 = struct.Struct("<I").unpack_from
 _I32 = struct.Struct("<i").unpack_from
@@ -156,7 +158,7 @@ class Reader:
         for offset, (_, kind, type_name, _) in used:
             if offset < max(end, 4):
                 raise self.fail("the vtable makes fields overlap", where)
-            code = _CODES[type_name] if kind == "scalar" else "I"
+            code = CODES[type_name] if kind == "scalar" else "I"
             layout.append(f"{offset - end}x{code}")
             end = offset + struct.calcsize(f"<{code}")
         # Values come in the order of the offsets, behind them one default per slot. Two more
@@ -256,7 +258,7 @@ class Table:
             return ()
         reader = self.reader
         reader.charge(_ITEM_COST * count)
-        return struct.unpack_from(f"<{count}{_CODES[type_name]}", reader.data, start)
+        return struct.unpack_from(f"<{count}{CODES[type_name]}", reader.data, start)
 
     def array(self, field: str) -> npt.NDArray[Any]:
         """A view of the vector of numbers in ``field``; empty if there is none."""

@@ -22,21 +22,7 @@ import numpy as np
 
 from nnconv.errors import InvalidModelError
 from nnconv.formats.tflite._gen.schema import TABLES, UNIONS
-
-CODES = {
-    "bool": "?",
-    "int8": "b",
-    "uint8": "B",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "uint32": "I",
-    "int64": "q",
-    "uint64": "Q",
-    "float32": "f",
-    "float64": "d",
-}
-"""The code that the struct module has for each scalar type of the schema."""
+from nnconv.formats.tflite.flatbuffer import CODES
 
 Fields: TypeAlias = "Mapping[str, Any]"
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from nnconv.errors import Reason
 from nnconv.formats.onnx.importer import Importer, NotConvertible, Source
+from nnconv.formats.onnx.types import CODE_TYPES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ir.quant import Quant
@@ -14,20 +15,6 @@ from nnconv.ops.elementwise import Add, Clip, Div, Mul, Round, Sub
 from nnconv.ops.quantize import Cast, Dequantize, DynamicQuantize, Quantize
 from nnconv.ops.shape import BroadcastTo, Reshape, Unsqueeze
 from nnconv.ops.slices import Slice
-
-CODE_TYPES = frozenset(
-    {
-        DType.INT2,
-        DType.INT4,
-        DType.UINT4,
-        DType.INT8,
-        DType.UINT8,
-        DType.INT16,
-        DType.UINT16,
-        DType.INT32,
-    }
-)
-"""The types of codes that the IR has parameters for."""
 
 
 def quant_of(

@@ -6,14 +6,13 @@ import numpy as np
 
 from nnconv.formats.tflite.exporter import Exporter, Target
 from nnconv.formats.tflite.window import require_channels_last
-from nnconv.ir.dtype import DType
+from nnconv.ir.dtype import EIGHT_BITS, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToDepth
 
-_CODES = frozenset({DType.INT8, DType.UINT8})
 _DEPTH = frozenset({DType.FLOAT32, DType.INT32, DType.INT64})
-_BATCH_CODES = _CODES | {DType.INT16}
+_BATCH_CODES = EIGHT_BITS | {DType.INT16}
 _BATCH = frozenset(
     {
         DType.FLOAT16,
@@ -33,7 +32,7 @@ def export_depth(node: Node, t: Target) -> None:
     op, x = node.op, node.inputs[0]
     assert isinstance(op, DepthToSpace | SpaceToDepth)
     assert x is not None
-    t.require(node, plain=_DEPTH, codes=_CODES)
+    t.require(node, plain=_DEPTH, codes=EIGHT_BITS)
     require_channels_last(t, x, op.layout, 4)
     if op.column_row_depth:
         raise t.refused("its channels have the depth outermost")

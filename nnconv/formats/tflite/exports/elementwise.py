@@ -20,7 +20,7 @@ from nnconv.formats.tflite.exporter import (
     Exporter,
     Target,
 )
-from nnconv.ir.dtype import DType
+from nnconv.ir.dtype import BOOLS, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import Quant, quantize
@@ -29,7 +29,6 @@ from nnconv.ops import elementwise as e
 
 _F32_I32 = FLOAT32 | {DType.INT32}
 _ARITHMETIC = _F32_I32 | {DType.INT64}
-_BOOL = frozenset({DType.BOOL})
 _BITS = frozenset({DType.INT32, DType.UINT32, DType.INT16, DType.UINT16, DType.INT8, DType.UINT8})
 _SELECTED = frozenset(
     {
@@ -79,7 +78,7 @@ FORMS: dict[type[Op], Form] = {
     e.Cos: Form("COS", FLOAT32),
     e.Floor: Form("FLOOR", FLOAT32),
     e.HardSwish: Form("HARD_SWISH", FLOAT32),
-    e.LogicalNot: Form("LOGICAL_NOT", _BOOL),
+    e.LogicalNot: Form("LOGICAL_NOT", BOOLS),
     e.ZerosLike: Form("ZEROS_LIKE", _ARITHMETIC),
     e.Maximum: Form("MAXIMUM", _ARITHMETIC, ACTIVATION_CODES, same=True),
     e.Minimum: Form("MINIMUM", _ARITHMETIC, ACTIVATION_CODES, same=True),
@@ -89,14 +88,14 @@ FORMS: dict[type[Op], Form] = {
     e.SquaredDifference: Form("SQUARED_DIFFERENCE", _F32_I32, frozenset({DType.INT8})),
     e.BitwiseXor: Form("BITWISE_XOR", _BITS),
     e.RightShift: Form("RIGHT_SHIFT", _BITS),
-    e.Equal: Form("EQUAL", _ARITHMETIC | _BOOL, ACTIVATION_CODES),
-    e.NotEqual: Form("NOT_EQUAL", _ARITHMETIC | _BOOL, ACTIVATION_CODES),
+    e.Equal: Form("EQUAL", _ARITHMETIC | BOOLS, ACTIVATION_CODES),
+    e.NotEqual: Form("NOT_EQUAL", _ARITHMETIC | BOOLS, ACTIVATION_CODES),
     e.Less: Form("LESS", _ARITHMETIC, ACTIVATION_CODES),
     e.LessEqual: Form("LESS_EQUAL", _ARITHMETIC, ACTIVATION_CODES),
     e.Greater: Form("GREATER", _ARITHMETIC, ACTIVATION_CODES),
     e.GreaterEqual: Form("GREATER_EQUAL", _ARITHMETIC, ACTIVATION_CODES),
-    e.LogicalAnd: Form("LOGICAL_AND", _BOOL),
-    e.LogicalOr: Form("LOGICAL_OR", _BOOL),
+    e.LogicalAnd: Form("LOGICAL_AND", BOOLS),
+    e.LogicalOr: Form("LOGICAL_OR", BOOLS),
     e.AddN: Form("ADD_N", _F32_I32),
     e.Atan2: Form("ATAN2", FLOAT32),
     e.ComplexAbs: Form("COMPLEX_ABS", frozenset({DType.COMPLEX64})),

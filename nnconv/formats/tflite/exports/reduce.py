@@ -11,7 +11,7 @@ from nnconv.formats.tflite.exporter import (
     export_in_floats,
 )
 from nnconv.formats.tflite.types import CODES
-from nnconv.ir.dtype import DType
+from nnconv.ir.dtype import BOOLS, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops import reduce as r
@@ -27,7 +27,6 @@ NAMES: dict[type[Op], str] = {
 }
 
 _NUMBERS = FLOAT32 | {DType.INT32, DType.INT64}
-_BOOL = frozenset({DType.BOOL})
 
 _OF_BOOLS: dict[type[Op], str] = {r.ReduceMax: "REDUCE_ANY", r.ReduceMin: "REDUCE_ALL"}
 
@@ -49,7 +48,7 @@ def export_reduction(node: Node, t: Target) -> None:
     assert x is not None
     name, plain = NAMES[type(op)], _NUMBERS
     if x.dtype is DType.BOOL:
-        name, plain = _OF_BOOLS.get(type(op), name), _BOOL
+        name, plain = _OF_BOOLS.get(type(op), name), BOOLS
     t.require(node, plain=plain, codes=_CODES.get(type(op), NO_TYPES))
     if op.axes == ():
         raise t.refused("nothing is reduced")
