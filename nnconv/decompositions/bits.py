@@ -67,8 +67,9 @@ def bitwise_and(node: Node, b: Builder) -> Sequence[Value]:
 def bitwise_or(node: Node, b: Builder) -> Sequence[Value]:
     """By words: where they differ, and what they have in common."""
     x, y = _operands(node)
-    pair = [words(v, b) for v in (x, y)]
-    either = b.add(e.Add(), [b.add(e.BitwiseXor(), pair), _common_bits(*pair, b)])
+    x_words, y_words = words(x, b), words(y, b)
+    differing = b.add(e.BitwiseXor(), [x_words, y_words])
+    either = b.add(e.Add(), [differing, _common_bits(x_words, y_words, b)])
     return [unworded(either, x.dtype, b)]
 
 

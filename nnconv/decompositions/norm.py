@@ -12,7 +12,8 @@ from nnconv.ir.types import static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops import norm as n
 from nnconv.ops.pool import AveragePool2D
-from nnconv.ops.reduce import ReduceSum
+from nnconv.ops.quantize import Cast
+from nnconv.ops.reduce import ArgMax, ReduceMax, ReduceSum
 from nnconv.ops.shape import Reshape, Transpose
 from nnconv.ops.spatial import Padding
 
@@ -84,7 +85,69 @@ def _inverse_power(base: Value, beta: float, b: Builder) -> Value:
     return root if beta == 0.5 else b.add(e.Mul(), [root, b.add(e.Sqrt(), [root])])
 
 
+def softmax(node: Node, b: Builder) -> list[Value] | None:
+    """Softmax by powers and their sum: along other dimensions than the last a fifth of the time."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, n.Softmax)
+    assert x is not None
+    if x.type.rank == 0:
+        return [b.add(e.Exp(), [b.add(e.Sub(), [x, x])])]
+    scaled = x if op.beta == 1 else b.add(e.Mul(), [x, _number(b, op.beta, x)])
+    powers = b.add(e.Exp(), [_less_greatest(scaled, op.axis, b)])
+    total = b.add(ReduceSum(axes=(op.axis,), keep_dims=True), [powers])
+    return [b.add(e.Div(), [powers, total])]
+
+
+def log_softmax(node: Node, b: Builder) -> list[Value] | None:
+    """LogSoftmax by powers, their sum and its logarithm."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, n.LogSoftmax)
+    assert x is not None
+    if x.type.rank == 0:
+        return [b.add(e.Sub(), [x, x])]
+    moved = _less_greatest(x, op.axis, b)
+    powers = b.add(e.Exp(), [moved])
+    total = b.add(ReduceSum(axes=(op.axis,), keep_dims=True), [powers])
+    return [b.add(e.Sub(), [moved, b.add(e.Log(), [total])])]
+
+
+def _less_greatest(x: Value, axis: int, b: Builder) -> Value:
+    greatest = b.add(ReduceMax(axes=(axis,), keep_dims=True), [x])
+    return b.add(e.Sub(), [x, greatest])
+
+
+def hardmax(node: Node, b: Builder) -> list[Value] | None:
+    """Hardmax: whether the place is that of the greatest."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, n.Hardmax)
+    assert x is not None
+    extent = x.shape[op.axis] if x.shape else None
+    if x.type.rank == 0:
+        return [b.add(e.Exp(), [b.add(e.Sub(), [x, x])])]
+    if not isinstance(extent, int) or x.shape is None:
+        return None
+    place = b.add(ArgMax(axis=op.axis, keep_dims=True), [x])
+    shape = [extent if i == op.axis else 1 for i in range(len(x.shape))]
+    numbers = b.const(np.arange(extent, dtype=np.int32).reshape(shape))
+    return [b.add(Cast(dtype=x.dtype), [b.add(e.Equal(), [place, numbers])])]
+
+
+def l2_by_sum(node: Node, b: Builder) -> list[Value] | None:
+    """L2Normalization: the norm is at least epsilon."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, n.L2Normalization)
+    assert x is not None
+    squares = b.add(e.Mul(), [x, x])
+    total = b.add(ReduceSum(axes=(op.axis,), keep_dims=True), [squares])
+    norm = b.add(e.Sqrt(), [b.add(e.Maximum(), [total, _number(b, op.epsilon**2, x)])])
+    return [b.add(e.Div(activation=op.activation), [x, norm])]
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     n.LpNormalization: (by_sum,),
+    n.Softmax: (softmax,),
+    n.LogSoftmax: (log_softmax,),
+    n.Hardmax: (hardmax,),
+    n.L2Normalization: (l2_by_sum,),
     n.LocalResponseNormalization: (by_pool,),
 }

@@ -47,12 +47,28 @@ def cast_by_bits(node: Node, b: Builder) -> list[Value] | None:
         if op.dtype is not DType.FLOAT32:
             return [number]
         above = b.add(e.Less(), [same, b.const(np.asarray(0, np.int64))])
-        zero, span = b.const(np.float32(0)), b.const(np.float32(1 << 64))
+        zero, span = (b.const(np.asarray(n, np.float32)) for n in (0, 1 << 64))
         return [b.add(e.Add(), [number, b.add(e.Select(), [above, span, zero])])]
     if op.dtype is DType.UINT64:
         wide = x if x.dtype is DType.INT64 else b.add(Cast(dtype=DType.INT64), [x])
         return [b.add(Bitcast(dtype=DType.UINT64), [wide])]
     return None
+
+
+_SMALL = frozenset({DType.INT2, DType.INT4, DType.UINT4})
+
+
+def cast_by_floats(node: Node, b: Builder) -> list[Value] | None:
+    """A Cast from or to fewer than 8 bits by float32, which holds their numbers."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, Cast)
+    assert x is not None
+    if x.dtype is op.dtype or x.dtype is DType.FLOAT32 or not _SMALL & {x.dtype, op.dtype}:
+        return None
+    number = b.add(Cast(dtype=DType.FLOAT32), [x])
+    if op.dtype is DType.FLOAT32:
+        return None
+    return [b.add((LooseCast if op.dtype.is_integer else Cast)(dtype=op.dtype), [number])]
 
 
 def cast_to_low_bits(node: Node, b: Builder) -> list[Value] | None:
@@ -71,6 +87,6 @@ def cast_to_low_bits(node: Node, b: Builder) -> list[Value] | None:
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     DynamicQuantize: (decompose_dynamic_quantize,),
-    Cast: (cast_by_bits,),
+    Cast: (cast_by_bits, cast_by_floats),
     LooseCast: (cast_by_bits, cast_to_low_bits),
 }

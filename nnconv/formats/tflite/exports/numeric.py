@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnconv.formats.tflite.exporter import FLOAT32, Exporter, Target, export_in_floats
-from nnconv.ir.dtype import DType
+from nnconv.ir.dtype import INTEGERS, DType
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
 from nnconv.ops import numeric as n
@@ -20,6 +20,12 @@ def export_sign(node: Node, t: Target) -> None:
 def export_lacking(node: Node, t: Target) -> None:
     """What is decomposed in whatever type it has."""
     raise t.refused(f"TFLite has no {node.op.name}")
+
+
+def export_truncated_mod(node: Node, t: Target) -> None:
+    """The modulus with the dividend's sign, which TFLite lacks."""
+    t.require(node, plain=FLOAT32 | INTEGERS)
+    raise t.refused("TFLite has no modulus with the dividend's sign")
 
 
 EXPORTERS: dict[type[Op], Exporter] = {
@@ -49,7 +55,6 @@ EXPORTERS: dict[type[Op], Exporter] = {
             n.BitwiseOr,
             n.ShiftLeft,
             n.ShiftRight,
-            n.TruncatedMod,
             n.MaxOf,
             n.MinOf,
             n.ClipBetween,
@@ -57,4 +62,5 @@ EXPORTERS: dict[type[Op], Exporter] = {
         export_lacking,
     ),
     n.PlainSign: export_sign,
+    n.TruncatedMod: export_truncated_mod,
 }

@@ -36,6 +36,9 @@ _TO_FLOAT = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.INT4, DType.U
 _FROM_FLOAT32 = frozenset({DType.INT2, DType.INT4, DType.UINT4})
 """What CAST makes of float32 alone."""
 
+_INTO_FLOAT32 = frozenset({DType.INT4, DType.UINT4})
+"""What CAST reads for float32 alone."""
+
 _CASTS = frozenset(
     {
         DType.BOOL,
@@ -111,11 +114,12 @@ def export_cast(node: Node, t: Target) -> None:
     if x.data is not None and x.dtype is DType.FLOAT16 and y.dtype is DType.FLOAT32:
         t.emit("DEQUANTIZE", [t.tensor(x)], y, ("DequantizeOptions", {}))
         return
-    if x.data is not None and x.data.size <= 1:
+    if x.data is not None and (x.data.size <= 1 or x.dtype is DType.BFLOAT16):
         t.alias(y, t.const(x.data.astype(y.dtype.numpy), name=y.name))
         return
-    small = x.dtype is DType.FLOAT32 and y.dtype in _FROM_FLOAT32
-    if x.dtype not in _CASTS or (y.dtype not in _CASTS and not small):
+    made = x.dtype is DType.FLOAT32 and y.dtype in _FROM_FLOAT32
+    read = y.dtype is DType.FLOAT32 and x.dtype in _INTO_FLOAT32
+    if not (made or read or (x.dtype in _CASTS and y.dtype in _CASTS)):
         raise t.refused(f"CAST from {x.dtype} to {y.dtype} isn't known")
     _cast(t, t.tensor(x), x.dtype, y)
 

@@ -1,0 +1,272 @@
+"""Products in the forms that only some formats have, by products of matrices; determinants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.constants import scalar
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ir.types import static_shape
+from nnconv.ops import elementwise as e
+from nnconv.ops import product as p
+from nnconv.ops.matmul import FullyConnected, MatMul
+from nnconv.ops.quantize import Cast, LooseCast
+from nnconv.ops.reduce import ArgMax, ReduceSum
+from nnconv.ops.rewrite import transposed
+from nnconv.ops.shape import Identity, Reshape, Transpose, Unsqueeze
+from nnconv.ops.slices import Slice
+
+
+def _times(x: Value, factor: float, b: Builder) -> Value:
+    return x if factor == 1 else b.add(e.Mul(), [x, scalar(b, factor, x)])
+
+
+def gemm(node: Node, b: Builder) -> Sequence[Value]:
+    """A product of matrices, scaled, and an offset; a layer where the second one is constant."""
+    op, (x, y, *rest) = node.op, node.inputs
+    assert isinstance(op, p.Gemm)
+    assert x is not None
+    assert y is not None
+    offset = rest[0] if rest and op.beta != 0 else None
+    if y.data is not None and y.data.size:
+        left = b.add(Transpose(perm=(1, 0)), [x]) if op.transpose_a else x
+        data = y.data * y.data.dtype.type(op.alpha) if op.alpha != 1 else y.data
+        weights = b.const(data, y.name)
+        layer = weights if op.transpose_b else transposed(b, weights, (1, 0))
+        result = b.add(FullyConnected(), [left, layer])
+    else:
+        product = MatMul(transpose_a=op.transpose_a, transpose_b=op.transpose_b)
+        result = _times(b.add(product, [x, y]), op.alpha, b)
+    if offset is None:
+        return [result]
+    return [b.add(e.Add(), [result, _times(offset, op.beta, b)])]
+
+
+# -------------------------------------------------------------------- integers
+
+_EXACT_TERMS = (1 << 24) // (255 * 255)
+"""So many products of 8-bit numbers less their zero points add up exactly in float32."""
+
+
+def matmul_integer(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Products in float32, of few enough numbers to be exact; their sums in int32."""
+    x, y, *points = node.inputs
+    assert x is not None
+    assert y is not None
+    if x.shape is None or y.shape is None or min(len(x.shape), len(y.shape)) < 2:
+        return None
+    depth = x.shape[-1] if isinstance(x.shape[-1], int) else y.shape[-2]
+    if not isinstance(depth, int):
+        return None
+    left = _less_point(x, points[0] if points else None, b, rows=True)
+    right = _less_point(y, points[1] if len(points) > 1 else None, b, rows=False)
+    total: Value | None = None
+    for start in range(0, max(depth, 1), _EXACT_TERMS):
+        end = min(start + _EXACT_TERMS, depth)
+        parts = [left, right]
+        if depth > _EXACT_TERMS:
+            parts = [_cut(left, -1, start, end, b), _cut(right, -2, start, end, b)]
+        part = b.add(LooseCast(dtype=DType.INT32), [b.add(MatMul(), parts)])
+        total = part if total is None else b.add(e.Add(), [total, part])
+    return None if total is None else [total]
+
+
+def _less_point(codes: Value, point: Value | None, b: Builder, *, rows: bool) -> Value:
+    """Codes less their zero points, in float32."""
+    number = b.add(Cast(dtype=DType.FLOAT32), [codes])
+    if point is None:
+        return number
+    shift = b.add(Cast(dtype=DType.FLOAT32), [point])
+    if rows and point.shape is not None and len(point.shape) == 1 and point.shape != (1,):
+        shift = b.add(Unsqueeze(axes=(1,)), [shift])
+    return b.add(e.Sub(), [number, shift])
+
+
+def _cut(x: Value, axis: int, start: int, end: int, b: Builder) -> Value:
+    rank = len(x.shape or ())
+    place = axis % rank
+    starts = tuple(start if i == place else 0 for i in range(rank))
+    ends = tuple(end if i == place else None for i in range(rank))
+    return b.add(Slice(starts=starts, ends=ends, strides=(1,) * rank), [x])
+
+
+# -------------------------------------------------------------------- Einsum
+
+
+class _Term:
+    """An operand of an Einsum under way: a value and the label of each of its dimensions."""
+
+    def __init__(self, value: Value, labels: Sequence[str]) -> None:
+        self.value, self.labels = value, list(labels)
+
+    def extents(self) -> dict[str, int]:
+        shape = static_shape(self.value.shape)
+        assert shape is not None, "shapes were checked"
+        return dict(zip(self.labels, shape, strict=True))
+
+    def summed(self, kept: set[str], b: Builder) -> _Term:
+        """Without the dimensions that nothing else has: their sums."""
+        axes = tuple(i for i, label in enumerate(self.labels) if label not in kept)
+        if not axes:
+            return self
+        value = b.add(ReduceSum(axes=axes), [self.value])
+        return _Term(value, [label for label in self.labels if label in kept])
+
+    def without_repeats(self, b: Builder) -> _Term:
+        """The diagonal of dimensions of one label: the sum over a mask, one label at a time."""
+        term = self
+        while len(set(term.labels)) < len(term.labels):
+            label = next(name for name in term.labels if term.labels.count(name) > 1)
+            first = term.labels.index(label)
+            second = term.labels.index(label, first + 1)
+            extent = term.extents()[label]
+            shape = [extent if i in (first, second) else 1 for i in range(len(term.labels))]
+            mask = np.eye(extent, dtype=term.value.dtype.numpy).reshape(shape)
+            kept = b.add(e.Mul(), [term.value, b.const(mask)])
+            value = b.add(ReduceSum(axes=(second,)), [kept])
+            labels = [name for i, name in enumerate(term.labels) if i != second]
+            term = _Term(value, labels)
+        return term
+
+    def ordered(self, labels: Sequence[str], b: Builder) -> Value:
+        """With the dimensions in an order, those that it lacks left out."""
+        perm = tuple(self.labels.index(label) for label in labels if label in self.labels)
+        if perm == tuple(range(len(perm))):
+            return self.value
+        return b.add(Transpose(perm=perm), [self.value])
+
+
+def einsum(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Sums of what only one operand has; products of matrices two by two; an order."""
+    op, y = node.op, node.outputs[0]
+    assert isinstance(op, p.Einsum)
+    values = [v for v in node.inputs if v is not None]
+    if any(static_shape(v.shape) is None for v in values):
+        return None
+    labels, result = op.labels([len(v.shape or ()) for v in values])
+    assert labels is not None
+    assert result is not None
+    terms = [_Term(v, names).without_repeats(b) for v, names in zip(values, labels, strict=True)]
+    done, *others = terms
+    for place, other in enumerate(others):
+        later = {label for term in others[place + 1 :] for label in term.labels} | set(result)
+        done = _product(
+            done.summed(set(other.labels) | later, b),
+            other.summed(set(done.labels) | later, b),
+            later,
+            b,
+        )
+    done = done.summed(set(result), b)
+    value = done.ordered(result, b)
+    if value is values[0]:
+        value = b.add_typed(Identity(), [value], [y.type])[0]
+    return [value]
+
+
+def _product(left: _Term, right: _Term, kept: set[str], b: Builder) -> _Term:
+    """Two operands multiplied, and summed over what both have and nothing needs any more."""
+    shared = [label for label in left.labels if label in right.labels]
+    inner = [label for label in shared if label not in kept]
+    if not inner:
+        return _elementwise(left, right, b)
+    sizes, other_sizes = left.extents(), right.extents()
+    if any(sizes[label] != other_sizes[label] for label in inner):
+        return _elementwise(left, right, b).summed(kept, b)
+    batch = [label for label in shared if label in kept]
+    rows = [label for label in left.labels if label not in right.labels]
+    columns = [label for label in right.labels if label not in left.labels]
+    a = _matrix(left, (batch, rows, inner), b)
+    c = _matrix(right, (batch, inner, columns), b)
+    product = b.add(MatMul(), [a, c])
+    extents = [max(sizes.get(label, 1), other_sizes.get(label, 1)) for label in batch]
+    extents += [sizes[label] for label in rows] + [other_sizes[label] for label in columns]
+    return _Term(b.add(Reshape(shape=tuple(extents)), [product]), [*batch, *rows, *columns])
+
+
+def _matrix(term: _Term, groups: Sequence[Sequence[str]], b: Builder) -> Value:
+    """Matrices [batch ..., first group, second group]: each group one dimension."""
+    batch, first, second = groups
+    sizes = term.extents()
+    value = term.ordered([*batch, *first, *second], b)
+    shape = (
+        *(sizes[label] for label in batch),
+        math.prod(sizes[label] for label in first),
+        math.prod(sizes[label] for label in second),
+    )
+    return value if value.shape == shape else b.add(Reshape(shape=shape), [value])
+
+
+def _elementwise(left: _Term, right: _Term, b: Builder) -> _Term:
+    """Products of elements, each operand with all dimensions, of extent 1 where it lacks them."""
+    labels = list(dict.fromkeys((*left.labels, *right.labels)))
+    spread = []
+    for term in (left, right):
+        sizes = term.extents()
+        shape = tuple(sizes.get(label, 1) for label in labels)
+        spread.append(b.add(Reshape(shape=shape), [term.ordered(labels, b)]))
+    return _Term(b.add(e.Mul(), spread), labels)
+
+
+# -------------------------------------------------------------------- determinants
+
+
+def det(node: Node, b: Builder) -> Sequence[Value] | None:
+    """By elimination, column by column.
+
+    The row of the column's greatest element is taken out, and with it the column out of the others.
+    """
+    x = node.inputs[0]
+    assert x is not None
+    count = x.shape[-1] if x.shape is not None else None
+    if not isinstance(count, int) or x.shape is None or not isinstance(x.shape[-2], int):
+        return None
+    rank = len(x.shape)
+    if count == 0:
+        return None
+    result: Value | None = None
+    matrix = x
+    for size in range(count, 1, -1):
+        pivot, matrix = _eliminated(matrix, size, rank, b)
+        result = pivot if result is None else b.add(e.Mul(), [result, pivot])
+    last = b.add(ReduceSum(axes=(rank - 2, rank - 1)), [matrix])
+    return [last if result is None else b.add(e.Mul(), [result, last])]
+
+
+def _eliminated(matrix: Value, size: int, rank: int, b: Builder) -> tuple[Value, Value]:
+    """The first pivot with its sign [...], and the matrix that is left [..., n - 1, n - 1]."""
+    rows, columns = rank - 2, rank - 1
+    column = _cut(matrix, columns, 0, 1, b)  # [..., n, 1]
+    place = b.add(ArgMax(axis=rows, dtype=DType.INT32, keep_dims=True), [b.add(e.Abs(), [column])])
+    numbers = np.arange(size, dtype=np.int32).reshape(size, 1)
+    is_pivot = b.add(e.Equal(), [place, b.const(numbers)])
+    chosen = b.add(Cast(dtype=matrix.dtype), [is_pivot])
+    row = b.add(ReduceSum(axes=(rows,), keep_dims=True), [b.add(e.Mul(), [matrix, chosen])])
+    pivot = _cut(row, columns, 0, 1, b)  # [..., 1, 1]
+    is_zero = b.add(e.Equal(), [pivot, scalar(b, 0, pivot)])
+    divisor = b.add(e.Select(), [is_zero, scalar(b, 1, pivot), pivot])
+    # the first row goes where the pivot's was: a change of sign, unless they are the same
+    first = _cut(matrix, rows, 0, 1, b)
+    swapped = b.add(e.Select(), [is_pivot, first, matrix])
+    others = _cut(_cut(swapped, rows, 1, size, b), columns, 1, size, b)
+    heads = _cut(_cut(swapped, rows, 1, size, b), columns, 0, 1, b)
+    rest_of_row = _cut(row, columns, 1, size, b)
+    shares = b.add(e.Div(), [heads, divisor])
+    left = b.add(e.Sub(), [others, b.add(e.Mul(), [shares, rest_of_row])])
+    moved = b.add(e.Greater(), [place, scalar(b, 0, place)])
+    signed = b.add(e.Select(), [moved, b.add(e.Neg(), [pivot]), pivot])
+    return b.add(ReduceSum(axes=(rows, columns)), [signed]), left
+
+
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    p.Gemm: (gemm,),
+    p.MatMulInteger: (matmul_integer,),
+    p.Einsum: (einsum,),
+    p.Det: (det,),
+}
