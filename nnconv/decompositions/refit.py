@@ -10,6 +10,7 @@ from nnconv.ir.dtype import FLOATS, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.types import TensorType
+from nnconv.ops.diagonal import MatrixDiag, MatrixSetDiag
 from nnconv.ops.elementwise import Clip, Sigmoid, Tanh
 from nnconv.ops.gather import OneHot
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
@@ -51,7 +52,8 @@ def refit(
     if any(v is not None and v.type.has_codes for v in (*node.inputs, *node.outputs)):
         return in_floats(node, builder)
     values = [v for i in operands if (v := node.inputs[i]) is not None]
-    target = common_type([v.dtype for v in values], allowed)
+    exact = node.op.quant_rule is QuantRule.EXACT
+    target = common_type([v.dtype for v in values], allowed, exact=exact)
     if target is None or all(v.dtype is target for v in values):
         return None
     inputs = list(node.inputs)
@@ -117,7 +119,7 @@ def _moves_bits(node: Node) -> bool:
         return given or op.mode is not PadMode.CONSTANT or (op.value == 0 and not _is_coded(node))
     if isinstance(op, Concat):
         return op.activation is Activation.NONE
-    return isinstance(op, Move | DynamicUpdateSlice | OneHot)
+    return isinstance(op, Move | DynamicUpdateSlice | OneHot | MatrixDiag | MatrixSetDiag)
 
 
 def _is_coded(node: Node) -> bool:
@@ -174,17 +176,20 @@ def _back(builder: Builder, new: Value, old: Value) -> Value:
     return builder.add(Cast(dtype=old.dtype), [new], name=old.name)
 
 
-def common_type(sources: Sequence[DType], allowed: frozenset[DType]) -> DType | None:
+def common_type(
+    sources: Sequence[DType], allowed: frozenset[DType], *, exact: bool = False
+) -> DType | None:
     """The type among ``allowed`` that holds all numbers of ``sources`` with the fewest bits.
 
     Where there is none, one that holds them nearly; None if there is none of that kind either.
+    With ``exact`` integers become integers, which wrap as they would, before they become floats.
     """
-    for candidate in _PREFERRED:
+    for candidate in (*_PREFERRED[1:], _PREFERRED[0]) if exact else _PREFERRED:
         if candidate in allowed and all(_holds(candidate, source) for source in sources):
             return candidate
     nearest = [_NEAREST.get(source, source) for source in sources]
     if nearest != list(sources):
-        return common_type(nearest, allowed)
+        return common_type(nearest, allowed, exact=exact)
     return None
 
 

@@ -75,7 +75,7 @@ def export_gather(node: Node, t: Target) -> None:
     """GATHER."""
     op, (x, indices), y = node.op, _both(node), node.outputs[0]
     assert isinstance(op, g.Gather)
-    t.require(node, plain=_PICKED, codes=_PICKED, operands=(0,))
+    t.require(node, plain=_PICKED, codes=_PICKED | {DType.INT4}, operands=(0,))
     extents = None if x.shape is None else x.shape[op.axis : op.axis + 1]
     places = _places(t, indices, extents, from_end=op.from_end)
     fields = {"axis": op.axis, "batch_dims": op.batch_dims}

@@ -39,7 +39,7 @@ def import_segment_sum(s: Source) -> None:
         count = known[-1] + 1 if known else 0
         s.emit(Segment(reduction=Reduction.ADD, num_segments=count), [data, ids, None])
         return
-    last = s.add(Gather(axis=0), [ids, s.const(np.asarray(-1, np.int32))])
+    last = s.add(Gather(axis=0, from_end=True), [ids, s.const(np.asarray(-1, np.int32))])
     count_value = s.add(Add(), [last, s.const(np.ones((), ids.dtype.numpy))])
     s.emit(Segment(reduction=Reduction.ADD, num_segments=None), [data, ids, count_value])
 
