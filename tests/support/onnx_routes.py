@@ -50,6 +50,7 @@ class OnnxCase:
         more: feeds for further runs.
         constants: arrays of names that are constants.
         outputs: the names of the graph's outputs; None: those of the last node.
+        results: element types of the outputs; None: onnx infers them.
         open: dimensions that the file leaves open, by input name.
         expected: the outputs of the first run; None: onnxruntime tells them.
         reference: whether onnxruntime's results are held against the reference evaluator of onnx.
@@ -68,6 +69,7 @@ class OnnxCase:
     more: Sequence[Mapping[str, np.ndarray]] = ()
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     outputs: Sequence[str] | None = None
+    results: Sequence[Any] | None = None
     open: Mapping[str, Sequence[int]] = field(default_factory=dict)
     expected: Sequence[np.ndarray] | None = None
     same_nodes: bool = True
@@ -93,7 +95,12 @@ class OnnxCase:
             kind = helper.np_dtype_to_tensor_dtype(array.dtype)
             inputs.append(helper.make_tensor_value_info(name, kind, dims))
         constants = [numpy_helper.from_array(a, name) for name, a in self.constants.items()]
-        infos = [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in outputs]
+        kinds = [helper.np_dtype_to_tensor_dtype(np.dtype(kind)) for kind in self.results or ()]
+        kinds = kinds or [TensorProto.UNDEFINED] * len(outputs)
+        infos = [
+            helper.make_tensor_value_info(name, kind, None)
+            for name, kind in zip(outputs, kinds, strict=True)
+        ]
         graph = helper.make_graph(nodes, self.id, inputs, infos, constants)
         versions = [helper.make_opsetid("", self.opset)]
         versions += [helper.make_opsetid(d, v) for d, v in self.domains.items()]

@@ -25,7 +25,8 @@ def export_fully_connected(node: Node, t: Target) -> None:
 
     On codes, other ranks are brought to 2 first: only Gemm's integer kernel adds a bias.
     """
-    op, (x, filters, bias_value), y = node.op, node.inputs, node.outputs[0]
+    op, y = node.op, node.outputs[0]
+    x, filters, bias_value = (*node.inputs, None)[:3]
     assert isinstance(op, FullyConnected)
     assert x is not None
     assert filters is not None
