@@ -60,8 +60,9 @@ def max_pool_indices(op: p.MaxPoolIndices, x: Array) -> list[Array]:
     """MaxPoolIndices."""
     data = channels_last(x, op.layout)
     n, *extents, c = data.shape
-    order = "F" if op.column_major else "C"
-    spatial = np.arange(int(np.prod(extents)), dtype=np.int64).reshape(extents, order=order)
+    numbers = np.arange(int(np.prod(extents)), dtype=np.int64)
+    turned = numbers.reshape(extents[::-1]).transpose()
+    spatial = turned if op.column_major else numbers.reshape(extents)
     planes = np.arange(n * c, dtype=np.int64).reshape(n, *[1] * len(extents), c)
     places = planes * spatial.size + spatial[None, ..., None]
     values, indices = _views(op, data, _lowest(x.dtype)), _views(op, places, -1)

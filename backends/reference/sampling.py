@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from nnconv.backends.reference.executor import Array, Kernel, flat
@@ -264,7 +264,8 @@ def col2im(
             slice(p * d, p * d + (count - 1) * step + 1, step)
             for p, d, count, step in zip(place, op.dilation, counts, op.stride, strict=True)
         )
-        total[(slice(None), slice(None), *cuts)] += parts[(slice(None), slice(None), *place)]
+        cut: tuple[Any, ...] = (slice(None), slice(None), *cuts)
+        total[cut] += parts[(slice(None), slice(None), *place)]
     keep = tuple(
         slice(before, before + n) for before, n in zip(op.padding.before, extents, strict=True)
     )

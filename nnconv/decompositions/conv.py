@@ -21,7 +21,7 @@ from nnconv.ops.window import Dilate
 
 _Transposed = c.ConvTranspose1D | c.ConvTranspose2D | c.ConvTranspose3D
 
-_DIRECT: dict[type[Op], type[Op]] = {
+_DIRECT: dict[type[Op], type[c.Conv1D | c.Conv2D | c.Conv3D]] = {
     c.ConvTranspose1D: c.Conv1D,
     c.ConvTranspose2D: c.Conv2D,
     c.ConvTranspose3D: c.Conv3D,

@@ -9,10 +9,11 @@ import numpy as np
 
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.conv import with_height
+from nnconv.decompositions.refit import split_activation
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Layout, Op
+from nnconv.ir.op import Activation, Layout, Op
 from nnconv.ir.types import static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops import pool as p
@@ -42,6 +43,13 @@ def _operand(node: Node) -> Value:
     x = node.inputs[0]
     assert x is not None, "the verifier wants data"
     return x
+
+
+def activate_behind(node: Node, b: Builder) -> list[Value] | None:
+    """A fused activation as a node of its own."""
+    op = node.op
+    assert isinstance(op, p.MaxPool2D | p.AveragePool2D | p.LpPool)
+    return None if op.activation is Activation.NONE else split_activation(node, b)
 
 
 def raise_row(node: Node, b: Builder) -> list[Value] | None:
@@ -169,8 +177,10 @@ def indices_of_slices(node: Node, b: Builder) -> list[Value] | None:
         return None
     counts = result[1:-1]
     size = int(np.prod(extents))
-    order = "F" if op.column_major else "C"
-    numbers = np.arange(size, dtype=np.int64).reshape(1, *extents, 1, order=order)
+    numbers = np.arange(size, dtype=np.int64)
+    if op.column_major:
+        numbers = numbers.reshape(extents[::-1]).transpose()
+    numbers = numbers.reshape(1, *extents, 1)
     places = b.const(numbers)
     edges = (0, *padding.before, 0), (0, *padding.after, 0)
     if not padding.is_zero:
@@ -216,8 +226,8 @@ def corrected_mean(node: Node, b: Builder) -> list[Value] | None:
         )
         mean = b.add(conv, [x, b.const(taps.astype(x.dtype.numpy)), None])
     else:
-        fields = {"padding": padding, "ceil": False, "count_padding": True, "dilation": ()}
-        mean = b.add(p.AveragePool2D(**(_plain(op) | fields)), [x])
+        whole = op.replace(padding=padding, ceil=False, count_padding=True, dilation=())
+        mean = b.add(whole, [x])
     factors = np.ones((1, *counts, 1))
     for i, extent in enumerate(extents):
         counted = _counted(op, i, extent, counts[i], _edges(op, extents, i))
@@ -227,10 +237,6 @@ def corrected_mean(node: Node, b: Builder) -> list[Value] | None:
     if np.any(factors != 1):
         mean = b.add(e.Mul(), [mean, b.const(factors.astype(x.dtype.numpy))])
     return [mean]
-
-
-def _plain(op: p.AveragePool2D) -> dict[str, object]:
-    return {name: getattr(op, name) for name in ("layout", "window", "stride")}
 
 
 def _edges(op: p.AveragePool2D, extents: tuple[int, ...], i: int) -> tuple[int, int]:
@@ -283,7 +289,7 @@ def norm_by_mean(node: Node, b: Builder) -> list[Value] | None:
     if padding is None or len(extents) != rank or op.layout is not Layout.NHWC:
         return None
     if padding.same and known is not None:
-        padding = _numbers(op, known)
+        padding = _numbers(op, known) or padding
     mean = _MEANS[rank](
         layout=op.layout,
         window=op.window,
@@ -341,13 +347,13 @@ def scattered(node: Node, b: Builder) -> list[Value] | None:
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     p.MaxPool1D: (raise_row,),
-    p.MaxPool2D: (max_of_slices,),
+    p.MaxPool2D: (activate_behind, max_of_slices),
     p.MaxPool3D: (by_planes,),
     p.MaxPoolIndices: (indices_of_slices,),
     p.AveragePool1D: (raise_row,),
-    p.AveragePool2D: (corrected_mean,),
+    p.AveragePool2D: (activate_behind, corrected_mean),
     p.AveragePool3D: (by_planes,),
-    p.LpPool: (norm_by_mean,),
+    p.LpPool: (activate_behind, norm_by_mean),
     p.GlobalLpPool: (global_norm,),
     p.MaxUnpool: (scattered,),
 }

@@ -27,9 +27,9 @@ from nnconv.ops.window import Dilate
 
 
 class _Tap(NamedTuple):
-    """What is read along one dimension: indices (int32, inside) and weights (None for ones)."""
+    """What is read along one dimension: places (int32, inside) and weights (None for ones)."""
 
-    index: Value
+    place: Value
     weight: Value | None
 
 
@@ -49,7 +49,7 @@ def _numbered(taps: Sequence[_Tap], extents: Sequence[int], start: Value, a: Ari
     """The numbers of elements in row-major order, behind what ``start`` counts."""
     number = start
     for tap, extent in zip(taps, extents, strict=True):
-        number = a.add(a.mul(number, a.ints(extent)), tap.index)
+        number = a.add(a.mul(number, a.ints(extent)), tap.place)
     return number
 
 

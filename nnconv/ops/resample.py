@@ -142,7 +142,7 @@ class _Resampling(Op):
         if sizes is None:
             assert scales is not None, "the verifier wants scales or sizes"
             factors = [np.float32(s) for s in scales]
-            sizes = [_scaled(n, s) for n, s in zip(extents, factors, strict=True)]
+            sizes = [_scaled(n, s) for n, s in zip(extents, scales, strict=True)]
         else:
             factors = [
                 np.float32(size) / np.float32(max(n, 1))
@@ -240,13 +240,15 @@ def chosen(op: ResampleNearest, axis: Axis) -> np.ndarray:
     """Which element of the input each of the result takes: int64 [size]."""
     found = places(op, axis)
     half = np.float32(0.5)
-    rules = {
-        Rounding.FLOOR: lambda: np.floor(found),
-        Rounding.CEIL: lambda: np.ceil(found),
-        Rounding.PREFER_FLOOR: lambda: np.ceil(found - half),
-        Rounding.PREFER_CEIL: lambda: np.floor(found + half),
-    }
-    return np.clip(rules[op.rounding]().astype(np.int64), 0, axis.extent - 1)
+    if op.rounding is Rounding.FLOOR:
+        index = np.floor(found)
+    elif op.rounding is Rounding.CEIL:
+        index = np.ceil(found)
+    elif op.rounding is Rounding.PREFER_FLOOR:
+        index = np.ceil(found - half)
+    else:
+        index = np.floor(found + half)
+    return np.asarray(np.clip(index.astype(np.int64), 0, axis.extent - 1))
 
 
 def taps(op: Resample, axis: Axis) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.ir.graph import Value
@@ -13,7 +13,13 @@ from nnconv.ops.rewrite import transposed
 from nnconv.ops.spatial import Padding
 
 _CONVS = {1: c.Conv1D, 2: c.Conv2D, 3: c.Conv3D}
-_TRANSPOSED = {1: c.ConvTranspose1D, 2: c.ConvTranspose2D, 3: c.ConvTranspose3D}
+_Transposed: TypeAlias = c.ConvTranspose1D | c.ConvTranspose2D | c.ConvTranspose3D
+
+_TRANSPOSED: dict[int, type[_Transposed]] = {
+    1: c.ConvTranspose1D,
+    2: c.ConvTranspose2D,
+    3: c.ConvTranspose3D,
+}
 
 MOST_SPATIAL = 3
 """Spatial dimensions of a convolution or pool."""
@@ -199,7 +205,7 @@ def import_conv_transpose(src: Source) -> None:
 
 
 def _same_transposed(
-    op: c.ConvTranspose1D | c.ConvTranspose2D | c.ConvTranspose3D,
+    op: _Transposed,
     window: tuple[int, ...],
     *,
     lower: bool,

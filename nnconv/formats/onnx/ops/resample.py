@@ -155,8 +155,8 @@ def _of_all(op: _Resampling, node: Node, t: Target, roi: str) -> list[str]:
         halves = [*places, *(p + count + 1 for p in places)]
         starts = t.node("Slice", [roi, t.const([0]), t.const([count])])
         ends = t.node("Slice", [roi, t.const([count]), t.const([2 * count])])
-        zero, one = (t.const(np.asarray([n], np.float32)) for n in (0, 1))
-        joined = t.node("Concat", [starts, zero, ends, one], axis=0)
+        rest = [t.const(np.asarray([n], np.float32)) for n in (0, 1)]
+        joined = t.node("Concat", [starts, rest[0], ends, rest[1]], axis=0)
         roi = t.node("Gather", [joined, t.const(halves)])
     one = np.ones(1, np.float32)
     if op.scales is not None and op.sizes is None:

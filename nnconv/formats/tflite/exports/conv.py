@@ -331,6 +331,7 @@ def export_conv_transpose(node: Node, t: Target) -> None:
         operands = [shape, t.tensor(weights), t.tensor(x), bias]
     else:
         name, version = "CONV_3D_TRANSPOSE", 1
+        assert isinstance(op, c.ConvTranspose3D)
         options = ("Conv3DOptions", _fields_3d(t, op, reach.scheme))
         operands = [shape, oriented(t, weights, (1, 2, 3, 0, 4)), t.tensor(x), bias]
     if not reach.cut:
