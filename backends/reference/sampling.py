@@ -265,7 +265,8 @@ def col2im(
             for p, d, count, step in zip(place, op.dilation, counts, op.stride, strict=True)
         )
         cut: tuple[Any, ...] = (slice(None), slice(None), *cuts)
-        total[cut] += parts[(slice(None), slice(None), *place)]
+        at: tuple[Any, ...] = (slice(None), slice(None), *place)
+        total[cut] += parts[at]
     keep = tuple(
         slice(before, before + n) for before, n in zip(op.padding.before, extents, strict=True)
     )
