@@ -64,13 +64,6 @@ _REASONS = {
         _RANDOM,
     ),
     "ImageDecoder": ("it decodes image files", "Decode the image outside the model."),
-    **dict.fromkeys(
-        (
-            "NegativeLogLikelihoodLoss",
-            "SoftmaxCrossEntropyLoss",
-        ),
-        _TRAINING,
-    ),
 }
 
 _DOMAINS = {
