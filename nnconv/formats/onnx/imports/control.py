@@ -176,7 +176,12 @@ def _emit_loop(
     values = src.add_many(While(), slots.first, bodies=[asks, turn.scope.graph])
     results = list(values[begun - len(carried) : begun])
     rest = iter(values[begun:])
-    return results + [one(values[0], rest) for one in finish]
+    collected = [one(values[0], rest) for one in finish]
+    if limit is not None and limit.data is not None and flag is None:
+        count = max(int(limit.data.reshape(-1)[0]), 0)
+        for value in collected:
+            value.type = value.type.with_shape((count, *(value.shape or ())[1:]))
+    return results + collected
 
 
 def _settled(src: Source, make: MakeTurn, carried: Sequence[Value]) -> Turn:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from nnconv.decompositions.control import Count, count_of
 from nnconv.errors import UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Exporter, Target
@@ -13,6 +15,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops.control import If, While
+from nnconv.ops.elementwise import LogicalAnd
 from nnconv.ops.shape import Concat, Unsqueeze
 
 
@@ -49,10 +52,11 @@ class _Slot:
         before, after: the turn's input and output.
         kept: whether all turns get the same.
         scans: whether ``after`` is one turn's element of what the turns collect (see ``_element``).
+        rules: whether it is what the loop's end is told by.
         inside: whether it crosses the border in the form in which int8 codes are kept inside.
     """
 
-    __slots__ = ("after", "asked", "before", "first", "inside", "kept", "result", "scans")
+    __slots__ = ("after", "asked", "before", "first", "inside", "kept", "result", "rules", "scans")
 
     def __init__(
         self, t: Target, result: Value, first: Value, asked: Value, before: Value, after: Value
@@ -60,60 +64,138 @@ class _Slot:
         self.result, self.first, self.asked = result, first, asked
         self.before, self.after = before, after
         self.kept = before is after
-        self.scans = False
+        self.scans = self.rules = False
         self.inside = _all_resigned(t, (result, first, asked, before, after))
 
 
 def export_while(node: Node, t: Target) -> None:
-    """While: the condition stands before the Loop and, for the next turn, at its body's end."""
+    """While: a Loop that ends as ONNX's do, by a number of turns, a flag that is carried, or both.
+
+    Else the condition stands before the Loop and, for the next turn, at its body's end.
+    """
     condition, turn = node.bodies
     first = [v for v in node.inputs if v is not None]
     rows = zip(node.outputs, first, condition.inputs, turn.inputs, turn.outputs, strict=True)
     slots = [_Slot(t, *row) for row in rows]
-    for slot in slots:
+    end = _end_of(node)
+    for place, slot in enumerate(slots):
         element = _element(slot, turn, condition)
         if element is not None:
             slot.after, slot.scans = element, True
-    carried = [slot for slot in slots if not slot.kept and not slot.scans]
-    collected = [slot for slot in slots if slot.scans]
+        slot.rules = end is not None and place in (end.counted and end.counted.place, end.flag)
+    if end is not None and end.counted is not None:
+        _drop(turn, slots[end.counted.place])
+    carried = [s for s in slots if not s.kept and not s.scans and not s.rules]
+    changing = [*carried, *(s for s in slots if s.scans)]
 
-    for slot in slots:
-        _capture(t, slot.asked, t, slot.first, condition)
-    refused = _run(t, condition, node)
-    start = _scalar(t, condition.outputs[0])
-
+    refused: list[UnsupportedItem] = []
+    if end is None:
+        for slot in slots:
+            _capture(t, slot.asked, t, slot.first, condition)
+        refused += _run(t, condition, node)
     inner = t.inner()
+    number, asked = t.names.unique("turn"), t.names.unique("go_on")
     inputs = [
-        wire.ValueInfo(t.names.unique("turn"), wire.DataType.INT64, ()),
-        wire.ValueInfo(t.names.unique("go_on"), wire.DataType.BOOL, ()),
+        wire.ValueInfo(number, wire.DataType.INT64, ()),
+        wire.ValueInfo(asked, wire.DataType.BOOL, ()),
     ]
-    for slot in slots:
+    for place, slot in enumerate(slots):
         if slot.kept:
             _capture(inner, slot.before, t, slot.first, turn)
-        if slot.kept or slot.scans:
+        if slot.rules and end is not None:
+            counts = end.counted is not None and place == end.counted.place
+            _give(inner, slot.before, number if counts else asked, inside=False)
+        if slot.kept or slot.scans or slot.rules:
             continue
         name = t.names.unique(slot.before.name)
         inputs.append(_info(name, slot.before, resigned=slot.inside))
         _give(inner, slot.before, name, inside=slot.inside)
     refused += _run(inner, turn, node)
     _refuse(refused)
+    if end is None:
+        again = _asked_again(inner, t, node, slots)
+        ends = ["", _scalar(t, condition.outputs[0])]
+    else:
+        again = asked if end.flag is None else _scalar(inner, slots[end.flag].after)
+        ends = ["" if end.counted is None else _scalar(t, end.counted.limit)]
+        ends.append("" if end.flag is None else _scalar(t, slots[end.flag].first))
+    outputs = [(slot.after, slot.inside) for slot in changing]
+    body = _finished(inner, "turn", inputs, outputs, go_on=again)
+    given = [_name(t, slot.first, inside=slot.inside) for slot in carried]
+    results = t.nodes_of("Loop", [*ends, *given], len(changing), body=body) if changing else []
+    for slot, name in zip(changing, results, strict=True):
+        _give(t, slot.result, name, inside=slot.inside)
+    for slot in slots:
+        if slot.kept:
+            _transfer(t, slot.result, t, slot.first)
+        elif slot.rules:
+            t.set_stored(slot.result, "")  # nothing reads it
+
+
+def _asked_again(inner: Target, t: Target, node: Node, slots: Sequence[_Slot]) -> str:
+    """The condition of the next turn, at the end of the body."""
+    condition = node.bodies[0]
     for slot in slots:
         if slot.kept:
             _capture(inner, slot.asked, t, slot.first, condition)
         elif not slot.scans:
             _capture(inner, slot.asked, inner, slot.after, condition)
     _run(inner, condition, node)
-    again = _scalar(inner, condition.outputs[0])
-    changing = [*carried, *collected]
-    outputs = [(slot.after, slot.inside) for slot in changing]
-    body = _finished(inner, "turn", inputs, outputs, go_on=again)
-    given = [_name(t, slot.first, inside=slot.inside) for slot in carried]
-    results = t.nodes_of("Loop", ["", start, *given], len(changing), body=body) if changing else []
-    for slot, name in zip(changing, results, strict=True):
-        _give(t, slot.result, name, inside=slot.inside)
-    for slot in slots:
-        if slot.kept:
-            _transfer(t, slot.result, t, slot.first)
+    return _scalar(inner, condition.outputs[0])
+
+
+class _End(NamedTuple):
+    """How an ONNX loop ends.
+
+    Attributes:
+        counted: by the number of turns.
+        flag: the place of a flag among what is carried.
+    """
+
+    counted: Count | None
+    flag: int | None
+
+
+def _end_of(node: Node) -> _End | None:
+    """How a loop ends, if that is how ONNX's do."""
+    condition, turn = node.bodies
+    graph = node.graph
+    assert graph is not None
+    test = condition.outputs[0].producer
+    both = test is not None and isinstance(test.op, LogicalAnd)
+    parts = [v for v in test.inputs if v is not None] if both and test else condition.outputs
+    count: Count | None = None
+    flag: int | None = None
+    for part in parts:
+        if part in condition.inputs and flag is None:
+            flag = condition.inputs.index(part)
+            continue
+        if count is not None:
+            return None
+        count = count_of(node, part.producer)
+        if count is None:
+            return None
+    going_out = graph.output_set()
+    ruling = [flag, None if count is None else count.place]
+    for place in ruling:
+        if place is None:
+            continue
+        result = node.outputs[place]
+        if result.use_count or result in going_out:
+            return None
+    if count is not None and turn.inputs[count.place].dtype is not DType.INT64:
+        return None
+    if count is not None and count.limit.dtype is not DType.INT64:
+        return None
+    return _End(count, flag)
+
+
+def _drop(turn: Graph, slot: _Slot) -> None:
+    """Take out what counts the turns, if nothing else asks for it."""
+    node = slot.after.producer
+    if node is not None and not slot.after.use_count and turn.outputs.count(slot.after) == 1:
+        turn.replace_output(slot.after, slot.before)
+        turn.remove(node)
 
 
 def _element(slot: _Slot, turn: Graph, condition: Graph) -> Value | None:

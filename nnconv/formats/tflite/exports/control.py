@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from nnconv.decompositions.control import collections
 from nnconv.formats.tflite.exporter import Exporter, NotExportable, Target
+from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
 from nnconv.ops.control import If, While
+from nnconv.ops.shape import Identity
 
 
 def _bodies(node: Node, t: Target) -> list[int]:
@@ -37,7 +40,15 @@ def export_if(node: Node, t: Target) -> None:
 
 
 def export_while(node: Node, t: Target) -> None:
-    """WHILE."""
+    """WHILE; what it carries isn't empty (see ``nnconv.decompositions.control``)."""
+    if collections(node):
+        raise t.refused("LiteRT's WHILE fails on an empty value")
+    body = node.bodies[1]
+    for place, value in enumerate(body.outputs):
+        if value in body.inputs and body.inputs[place] is not value:
+            # LiteRT hands results on one after the other: the first would overwrite the second
+            copies = Builder(body).add_typed(Identity(), [value], [value.type])
+            body.outputs[place] = copies[0]
     condition, turn = _bodies(node, t)
     fields = {"cond_subgraph_index": condition, "body_subgraph_index": turn}
     _emit(node, t, "WHILE", "WhileOptions", fields)

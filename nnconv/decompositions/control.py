@@ -1,0 +1,169 @@
+"""Loops that collect what their turns give.
+
+In the IR a collection starts empty and each turn joins its part to the end. LiteRT's WHILE fails on
+an empty value, and its copies grow with the collection. So where only a counter ends the loop there
+is room for all turns from the start, and a turn writes its part into its place; else the collection
+starts with one row of zeros, which is cut off behind the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.steps import zeros
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Op
+from nnconv.ir.types import TensorType, static_shape
+from nnconv.ops.control import While
+from nnconv.ops.elementwise import Add, Less, Mul
+from nnconv.ops.quantize import Cast
+from nnconv.ops.shape import Concat, Reshape, Unsqueeze
+from nnconv.ops.slices import DynamicUpdateSlice, Slice
+
+
+class Collection(NamedTuple):
+    """What a loop collects.
+
+    Attributes:
+        place: its number among what the loop carries.
+        joint: the Concat in the body, of the collection and a turn's part.
+    """
+
+    place: int
+    joint: Node
+
+
+def collections(node: Node) -> list[Collection]:
+    """The collections of a While that start empty."""
+    condition, turn = node.bodies
+    found = []
+    for place, first in enumerate(node.inputs):
+        before, after, asked = turn.inputs[place], turn.outputs[place], condition.inputs[place]
+        shape = None if first is None or first.data is None else static_shape(first.shape)
+        joint = after.producer
+        if not shape or shape[0] or joint is None or joint.op != Concat(axis=0):
+            continue
+        if joint.inputs[0] is not before or before.use_count != 1 or len(joint.inputs) != 2:
+            continue
+        if asked.use_count or asked in condition.outputs or before in turn.outputs:
+            continue
+        found.append(Collection(place, joint))
+    return found
+
+
+class Count(NamedTuple):
+    """A number of turns that ends a loop.
+
+    Attributes:
+        limit: how many turns there are, outside the loop.
+        place: the place of the number of turns done, among what the loop carries.
+    """
+
+    limit: Value
+    place: int
+
+
+def count_of(node: Node, test: Node | None) -> Count | None:
+    """The number of turns, if ``test``, in a While's condition, holds it against those done."""
+    condition, turn = node.bodies
+    if test is None or not isinstance(test.op, Less):
+        return None
+    asked, bound = test.inputs
+    if asked not in condition.inputs or bound is None:
+        return None
+    place = condition.inputs.index(asked)
+    before, after = turn.inputs[place], turn.outputs[place]
+    first, step = node.inputs[place], after.producer
+    if first is None or first.data is None or first.data.size != 1 or first.data.any():
+        return None
+    if step is None or not isinstance(step.op, Add) or step.inputs[0] is not before:
+        return None
+    one = step.inputs[1]
+    if one is None or one.data is None or one.data.size != 1 or one.data.reshape(-1)[0] != 1:
+        return None
+    if bound.data is not None:
+        return Count(bound, place)
+    if bound not in condition.inputs:
+        return None
+    kept = condition.inputs.index(bound)
+    outer = node.inputs[kept]
+    if outer is None or turn.inputs[kept] is not turn.outputs[kept]:
+        return None
+    return Count(outer, place)
+
+
+def decompose_while(node: Node, b: Builder) -> list[Value] | None:
+    """While: collections that start with something."""
+    found = collections(node)
+    if not found:
+        return None
+    condition, turn = node.bodies
+    turns = count_of(node, condition.outputs[0].producer)
+    if turns is not None and turns.limit.data is not None and turns.limit.data.max(initial=0) < 1:
+        turns = None
+    operands: list[Value | None] = list(node.inputs)
+    cut = []
+    for place, joint in found:
+        first, part = operands[place], joint.inputs[1]
+        assert first is not None
+        assert part is not None
+        shape = (first.shape or ())[1:]
+        widening = part.producer
+        single = widening is not None and widening.op == Unsqueeze(axes=(0,))
+        if turns is None or not single or 0 in shape:
+            ones = (1, *(d if isinstance(d, int) else 1 for d in shape))
+            kind = TensorType(first.dtype, ones, first.quant)
+            data = np.zeros(ones, first.dtype.numpy)
+            operands[place] = Value(first.name, kind, data=data, origin=first.origin)
+            cut.append(place)
+        else:
+            room = _room(b, first, turns.limit, [int(d) for d in shape if isinstance(d, int)])
+            operands[place] = room
+            _write(turn, joint, turn.inputs[turns.place], place, room.type, b)
+            for value in (turn.inputs[place], condition.inputs[place]):
+                value.type = room.type
+    types = While().infer_node([None if v is None else v.type for v in operands], node.bodies)
+    results = list(b.add_typed(While(), operands, types, bodies=node.bodies))
+    for place in cut:
+        rank = results[place].type.rank or 1
+        behind = Slice(starts=(1, *[0] * (rank - 1)), ends=(None,) * rank, strides=(1,) * rank)
+        results[place] = b.add(behind, [results[place]])
+    return results
+
+
+def _room(b: Builder, first: Value, turns: Value, rest: Sequence[int]) -> Value:
+    """Zeros for each of so many turns."""
+    if turns.data is not None:
+        count = int(turns.data.reshape(-1)[0])
+        room = zeros(b, first.dtype, turns, (count, *rest))
+    else:
+        extents = b.add(Reshape(shape=(1,)), [b.add(Cast(dtype=DType.INT32), [turns])])
+        room = zeros(b, first.dtype, extents, (None, *rest))
+    room.type = TensorType(first.dtype, room.shape, first.quant)
+    return room
+
+
+def _write(
+    turn: Graph, joint: Node, counter: Value, place: int, kind: TensorType, b: Builder
+) -> None:
+    """Let a turn write its part into its place."""
+    inner = Builder(turn, before=joint, origin=b.origin)
+    rank = kind.rank or 1
+    unit = np.zeros((rank,), counter.dtype.numpy)
+    unit[0] = 1
+    start = inner.add(Mul(), [counter, inner.const(unit)])
+    update = [turn.inputs[place], joint.inputs[1], start]
+    (written,) = inner.add_typed(DynamicUpdateSlice(), update, [kind])
+    old = joint.outputs[0]
+    old.replace_all_uses_with(written)
+    turn.replace_output(old, written)
+    turn.remove(joint)
+
+
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {While: (decompose_while,)}
