@@ -66,6 +66,8 @@ def prelu_by_extremes(node: Node, b: Builder) -> Sequence[Value] | None:
 def add_by_pairs(node: Node, b: Builder) -> Sequence[Value] | None:
     """One Add after the other."""
     first, *rest = _operands(node)
+    if not rest:
+        return [b.add_typed(Identity(), [first], [first.type])[0]]
     return [reduce(lambda total, term: b.add(e.Add(), [total, term]), rest, first)]
 
 

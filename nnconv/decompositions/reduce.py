@@ -15,7 +15,7 @@ from nnconv.ir.op import Op
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops import reduce as r
-from nnconv.ops.quantize import Bitcast, Cast
+from nnconv.ops.quantize import Bitcast, Cast, LooseCast
 from nnconv.ops.shape import Identity, Reshape, ShapeOf, Unsqueeze
 from nnconv.ops.slices import Pad, Reverse, Slice
 
@@ -45,6 +45,43 @@ def by_sum(*, before: type[Op] | None = None, after: type[Op] | None = None) -> 
         return [total if after is None else b.add(after(), [total])]
 
     return decompose
+
+
+def in_floats(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The same of integers in floats, truncated."""
+    op, x = node.op, _operand(node)
+    if not x.dtype.is_integer or x.quant is not None:
+        return None
+    floats = b.add(op, [b.add(Cast(dtype=DType.FLOAT32), [x]), *node.inputs[1:]])
+    return [b.add(LooseCast(dtype=x.dtype), [floats])]
+
+
+def l1_of_integers(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The sum of the greater of x and -x."""
+    x = _operand(node)
+    if not x.dtype.is_integer or x.quant is not None:
+        return None
+    size = b.add(e.Maximum(), [x, b.add(e.Neg(), [x])]) if x.dtype.is_signed else x
+    return [_reduced(node, r.ReduceSum, size, b)]
+
+
+def squares_of_integers(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The sum of x * x."""
+    x = _operand(node)
+    if not x.dtype.is_integer or x.quant is not None:
+        return None
+    return [_reduced(node, r.ReduceSum, b.add(e.Mul(), [x, x]), b)]
+
+
+def along_all(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Along all dimensions where the operand that names them is known to be empty."""
+    op, x = node.op, _operand(node)
+    assert isinstance(op, r.Reduction)
+    axes = node.inputs[1] if len(node.inputs) > 1 else None
+    if op.axes is not None or axes is None or axes.shape != (0,) or x.type.rank is None:
+        return None
+    chosen = tuple(range(x.type.rank)) if op.all_if_empty else ()
+    return [b.add(op.replace(axes=chosen), [x])]
 
 
 def log_sum_exp(node: Node, b: Builder) -> Sequence[Value] | None:
@@ -259,6 +296,7 @@ def _cumprod_along_any(node: Node, b: Builder) -> Sequence[Value] | None:
 
 
 _BASIC: Sequence[Callable[[Node, Builder], Sequence[Value] | None]] = (
+    along_all,
     of_one,
     of_nothing,
     in_fewer_dimensions,
@@ -270,11 +308,11 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     ),
     r.ReduceAny: (of_one, in_fewer_dimensions),
     r.ReduceAll: (of_one, in_fewer_dimensions),
-    r.ReduceL1: (of_one, by_sum(before=e.Abs)),
-    r.ReduceL2: (of_one, by_sum(before=e.Square, after=e.Sqrt)),
-    r.ReduceSumSquare: (of_one, by_sum(before=e.Square)),
-    r.ReduceLogSum: (of_one, by_sum(after=e.Log)),
-    r.ReduceLogSumExp: (of_one, log_sum_exp),
+    r.ReduceL1: (along_all, of_one, l1_of_integers, by_sum(before=e.Abs)),
+    r.ReduceL2: (along_all, of_one, in_floats, by_sum(before=e.Square, after=e.Sqrt)),
+    r.ReduceSumSquare: (along_all, of_one, squares_of_integers, by_sum(before=e.Square)),
+    r.ReduceLogSum: (along_all, of_one, in_floats, by_sum(after=e.Log)),
+    r.ReduceLogSumExp: (along_all, of_one, in_floats, log_sum_exp),
     r.ArgMax: (arg_of_codes, arg_without_dimension, arg_from_behind, arg_of_greatest),
     r.ArgMin: (arg_of_codes, arg_without_dimension, arg_from_behind, arg_of_greatest),
     r.CumProd: (cumprod_by_doubling,),

@@ -52,7 +52,7 @@ def refit(
     if any(v is not None and v.type.has_codes for v in (*node.inputs, *node.outputs)):
         return in_floats(node, builder)
     values = [v for i in operands if (v := node.inputs[i]) is not None]
-    exact = node.op.quant_rule is QuantRule.EXACT
+    exact = node.op.quant_rule is QuantRule.EXACT or all(v.dtype.is_integer for v in values)
     target = common_type([v.dtype for v in values], allowed, exact=exact)
     if target is None or all(v.dtype is target for v in values):
         return None

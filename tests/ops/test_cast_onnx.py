@@ -10,7 +10,8 @@ import pytest
 
 from nnconv.ir import Builder, DType, Op, Value
 from nnconv.ops.quantize import Bitcast, Cast, LooseCast
-from support.onnx_spine import IrCase, check_ir
+from support.onnx_spine import IrCase, check_ir, on_litert
+from support.tflite_spine import TfliteCase, check_tflite
 
 NUMBERS = np.asarray([-3.75, -1.5, -0.25, 0, 0.5, 1.25, 2.75, 7.5])
 
@@ -134,3 +135,8 @@ CASES += [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_cast(case: IrCase, tmp_path: Path) -> None:
     check_ir(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", on_litert(CASES), ids=str)
+def test_cast_on_litert(case: TfliteCase, tmp_path: Path) -> None:
+    check_tflite(case, tmp_path)

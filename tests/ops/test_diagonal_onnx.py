@@ -11,7 +11,8 @@ import pytest
 from nnconv.ir import Builder, DType, Op, TensorType, Value
 from nnconv.ops.diagonal import EyeLike, Trilu
 from nnconv.ops.norm import Hardmax, LogSoftmax, Softmax
-from support.onnx_spine import IrCase, check_ir
+from support.onnx_spine import IrCase, check_ir, on_litert
+from support.tflite_spine import TfliteCase, check_tflite
 
 Build = Callable[[Builder], Value]
 
@@ -138,6 +139,11 @@ CASES += [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_diagonal(case: IrCase, tmp_path: Path) -> None:
     check_ir(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", on_litert(CASES), ids=str)
+def test_diagonal_on_litert(case: TfliteCase, tmp_path: Path) -> None:
+    check_tflite(case, tmp_path)
 
 
 def test_other_ranks_are_told() -> None:

@@ -14,7 +14,8 @@ from nnconv.errors import BackendError
 from nnconv.ir import Builder, DType, Op, TensorType, Value
 from nnconv.ir.dtype import INTEGERS
 from nnconv.ops import numeric as n
-from support.onnx_spine import IrCase, check_ir
+from support.onnx_spine import IrCase, check_ir, on_litert
+from support.tflite_spine import TfliteCase, check_tflite
 
 FLOATS = {
     DType.FLOAT32: 1e-6,
@@ -313,6 +314,11 @@ CASES += [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_numeric(case: IrCase, tmp_path: Path) -> None:
     check_ir(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", on_litert(CASES), ids=str)
+def test_numeric_on_litert(case: TfliteCase, tmp_path: Path) -> None:
+    check_tflite(case, tmp_path)
 
 
 def test_integers_are_not_divided_by_zero() -> None:

@@ -11,7 +11,8 @@ import pytest
 from nnconv.ir import Builder, DType, Op, TensorType, Value
 from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.product import Det, Einsum, Gemm, MatMulInteger, explicit
-from support.onnx_spine import IrCase, check_ir
+from support.onnx_spine import IrCase, check_ir, on_litert
+from support.tflite_spine import TfliteCase, check_tflite
 
 FLOATS = {DType.FLOAT32: 1e-6, DType.FLOAT16: 2e-3, DType.FLOAT64: 1e-12}
 
@@ -242,3 +243,8 @@ CASES += [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_product(case: IrCase, tmp_path: Path) -> None:
     check_ir(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", on_litert(CASES), ids=str)
+def test_product_on_litert(case: TfliteCase, tmp_path: Path) -> None:
+    check_tflite(case, tmp_path)

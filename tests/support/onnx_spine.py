@@ -29,7 +29,7 @@ from onnx.reference import ReferenceEvaluator
 
 import nnconv
 from nnconv.formats.onnx.writer import LEAST_OPSET, NEWEST_OPSET
-from nnconv.ir import Builder, Graph, Layout, Model, Signature, Value
+from nnconv.ir import Builder, DType, Graph, Layout, Model, Signature, Value
 from nnconv.ir.clone import clone_model
 from nnconv.ir.verifier import verify_model
 from nnconv.lowering import onnx_passes
@@ -37,6 +37,7 @@ from nnconv.passes.base import run_passes
 from nnconv.passes.layout import LayoutPass
 from support.compare import assert_match
 from support.spine import onnx_ops, random_array, run_onnx
+from support.tflite_spine import TfliteCase
 
 OPSETS = (LEAST_OPSET, 21, NEWEST_OPSET)
 
@@ -64,6 +65,8 @@ class IrCase:
         format: the format that the model is said to be of: what comes from ONNX is written in as
             many nodes, else in the quickest spelling.
         options: keyword arguments of nnconv.save.
+        not_on_litert: why the case isn't run on LiteRT as well; "" if it is.
+        litert_tolerance: another bound there (say why).
         seed: of random inputs.
         note: anything to say.
     """
@@ -82,6 +85,8 @@ class IrCase:
     runtime_tolerance: float | None = None
     format: str = "onnx"
     options: dict[str, Any] = field(default_factory=dict)
+    not_on_litert: str = ""
+    litert_tolerance: float | None = None
     seed: int = 0
     note: str = ""
 
@@ -134,6 +139,45 @@ def check_ir(case: IrCase, folder: Path) -> None:
         feeds = dict(zip(oracle.input_names, arrays, strict=True))
         told = [np.asarray(array) for array in oracle.run(None, feeds)]
         _compare("reference against onnx's evaluator", case, model, computed, told)
+
+
+_LITERT_TOLERANCES = {DType.FLOAT16: 2e-3, DType.FLOAT32: 1e-5, DType.FLOAT64: 1e-5}
+"""LiteRT computes in float32; it lacks kernels for the others."""
+
+
+def on_litert(cases: Sequence[IrCase]) -> list[TfliteCase]:
+    """The cases again, for `support.tflite_spine`; LiteRT lacks bfloat16."""
+    found = []
+    for case in cases:
+        graph = case.model().graph
+        dtypes = {value.dtype for value in (*graph.inputs, *graph.outputs)}
+        if case.not_on_litert or DType.BFLOAT16 in dtypes:
+            continue
+        least = max(_LITERT_TOLERANCES.get(dtype, 0) for dtype in dtypes)
+        told = case.litert_tolerance or case.runtime_tolerance or case.tolerance
+        found.append(
+            TfliteCase(
+                case.id,
+                case.build,
+                case.feeds,
+                expected=None if case.expected is None else _quiet(case.expected),
+                tolerance=max(least, told),
+                seed=case.seed,
+            )
+        )
+    return found
+
+
+def _quiet(expected: Expected) -> Expected:
+    """Numbers that overflow in float64 are meant to."""
+    if not callable(expected):
+        return expected
+
+    def compute(*arrays: np.ndarray) -> Any:
+        with np.errstate(all="ignore"):
+            return expected(*arrays)
+
+    return compute
 
 
 def _check_refusal(case: IrCase, model: Model, path: Path, opset: int) -> None:

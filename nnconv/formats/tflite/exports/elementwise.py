@@ -124,6 +124,8 @@ def export_plain(node: Node, t: Target) -> None:
         v is None or v.shape != y.shape for v in node.inputs
     ):
         raise t.refused(f"{form.name} doesn't broadcast")
+    if isinstance(node.op, e.AddN) and len(node.inputs) == 1:
+        raise t.refused(f"{form.name} takes two operands or more")
     if form.same and y.quant is not None:
         inputs = [t.requantized(v, y.quant, y.dtype) for v in node.inputs if v is not None]
     else:

@@ -8,7 +8,6 @@ from nnconv.formats.tflite.exporter import (
     NO_TYPES,
     Exporter,
     Target,
-    export_in_floats,
 )
 from nnconv.formats.tflite.types import CODES
 from nnconv.ir.dtype import BOOLS, DType
@@ -61,6 +60,8 @@ def export_reduction(node: Node, t: Target) -> None:
     else:
         given = node.inputs[1]
         assert given is not None, "the verifier wants axes"
+        if given.shape == (0,):
+            raise t.refused("no axes are named")
         axes = t.index(given)
     if y.quant is not None and isinstance(op, r.ReduceMax | r.ReduceMin):
         data = t.requantized(x, y.quant, y.dtype)
@@ -77,6 +78,12 @@ def _is_of_nothing(op: r.Reduction, x: Value) -> bool:
     if isinstance(op, r.ReduceSum | r.ReduceProd) or x.dtype is DType.BOOL or x.shape is None:
         return False
     return 0 in (x.shape if op.axes is None else (x.shape[axis] for axis in op.axes))
+
+
+def export_lacking(node: Node, t: Target) -> None:
+    """A reduction that TFLite lacks: of float32 or of wide integers it is decomposed."""
+    t.require(node, plain=FLOAT32 | {DType.INT32, DType.UINT32, DType.INT64, DType.UINT64})
+    raise t.refused(f"TFLite has no {node.op.name}")
 
 
 def export_arg_extreme(node: Node, t: Target) -> None:
@@ -125,7 +132,7 @@ EXPORTERS: dict[type[Op], Exporter] = {
     **dict.fromkeys(NAMES, export_reduction),
     **dict.fromkeys(
         (r.ReduceL1, r.ReduceL2, r.ReduceSumSquare, r.ReduceLogSum, r.ReduceLogSumExp),
-        export_in_floats,
+        export_lacking,
     ),
     r.ArgMax: export_arg_extreme,
     r.ArgMin: export_arg_extreme,
