@@ -11,7 +11,7 @@ from nnconv.backends.reference.executor import run_graph
 import nnconv
 from support.litert import LiteRtRunner
 from support.rnn_models import integer_svdf, svdf
-from support.spine import Case, check, onnx_session
+from support.spine import Case, check, onnx_ops, onnx_session
 
 TOLERANCE = 2e-5
 HYBRID_TOLERANCE = 0.05
@@ -78,6 +78,14 @@ def test_svdf(case: Case, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", INTEGER_SVDF, ids=str)
 def test_integer_svdf(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
+
+
+@pytest.mark.parametrize("opset", [13, 21])
+def test_float64_takes_the_place_of_wide_integers(opset: int, tmp_path: Path) -> None:
+    """Where that is exact; int16 states have no QuantizeLinear before opset 21."""
+    check(Case("quick", integer_svdf(gain=0.05), steps=0, options={"opset": opset}), tmp_path)
+    ops = onnx_ops(tmp_path / "model.onnx")
+    assert ("Gemm" in ops, "Div" in ops) == (opset == 21, opset == 13)
 
 
 @pytest.mark.parametrize("case", EMPTY, ids=str)

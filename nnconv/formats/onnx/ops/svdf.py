@@ -16,9 +16,9 @@ _EXACT_SUM = 2**24 // (255 * 128)
 """How many products of 8-bit codes float32 adds up exactly."""
 
 _MOST_HIGH = 2**22
-"""Sums times a 31-bit multiplier that float64 holds exactly, in units of that multiplier's point.
+"""Below this, sums times a 31-bit multiplier are exact in float64.
 
-And halves of such numbers float32 holds.
+Whole numbers are rounded right with ``_BELOW_ONE``.
 """
 
 _BELOW_ONE = 1 - 2.0**-23
