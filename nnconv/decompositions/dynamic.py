@@ -7,7 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
-from nnconv.decompositions.extents import FAR, as_int32, extent, ints, joined, scalar, shape_of
+from nnconv.decompositions.extents import (
+    FAR,
+    as_int32,
+    extent,
+    ints,
+    joined,
+    saturated,
+    scalar,
+    shape_of,
+)
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -167,12 +176,12 @@ def cut(node: Node, b: Builder) -> list[Value] | None:
     if known is not None:
         places = [int(axis) % rank for axis in known.reshape(-1)] if rank else []
         columns = [
-            _along(b, as_int32(b, v), places, [rest] * rank)
+            _along(b, saturated(b, v), places, [rest] * rank)
             for v, rest in ((starts, 0), (ends, FAR))
         ]
         fixed = None if steps is None else steps.data
         if steps is not None and fixed is None:
-            columns.append(_along(b, as_int32(b, steps), places, [1] * rank))
+            columns.append(_along(b, saturated(b, steps), places, [1] * rank))
         strides = [1] * rank
         for axis, step in zip(places, () if fixed is None else fixed.reshape(-1), strict=False):
             strides[axis] = int(step)
@@ -207,7 +216,7 @@ def _along(b: Builder, value: Value, places: list[int], rest: list[int]) -> Valu
 
 def _spread(b: Builder, value: Value, marks: Value, rest: Value, default: int) -> Value:
     """The entries of a vector at the places that ``marks`` tell; elsewhere a number."""
-    column = b.add(s.Reshape(shape=(-1, 1)), [as_int32(b, value)])
+    column = b.add(s.Reshape(shape=(-1, 1)), [saturated(b, value)])
     found = _count_at(b, b.add(e.Mul(), [marks, column]))
     return b.add(e.Select(), [rest, scalar(b, default), found])
 

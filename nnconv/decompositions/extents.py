@@ -53,16 +53,23 @@ def joined(b: Builder, parts: Sequence[Value]) -> Value:
 
 
 def as_int32(b: Builder, value: Value) -> Value:
-    """Indices as int32; what that can't hold saturates."""
+    """Integers that int32 holds, as int32."""
     if value.dtype is DType.INT32:
         return value
+    if value.data is not None:
+        return b.const(value.data.astype(np.int32))
+    return b.add(Cast(dtype=DType.INT32), [value])
+
+
+def saturated(b: Builder, value: Value) -> Value:
+    """Bounds as int32: what that can't hold is far away."""
+    if value.dtype.bits <= 32:
+        return as_int32(b, value)
     low, high = DType.INT32.int_range
     if value.data is not None:
-        return b.const(np.clip(value.data.astype(np.int64), low, high).astype(np.int32))
-    if value.dtype.bits > 32:
-        least, most = (b.const(np.asarray(n, value.dtype.numpy)) for n in (low, high))
-        value = b.add(Minimum(), [b.add(Maximum(), [value, least]), most])
-    return b.add(Cast(dtype=DType.INT32), [value])
+        return b.const(np.clip(value.data, low, high).astype(np.int32))
+    least, most = (b.const(np.asarray(n, value.dtype.numpy)) for n in (low, high))
+    return as_int32(b, b.add(Minimum(), [b.add(Maximum(), [value, least]), most]))
 
 
 def as_vector(b: Builder, value: Value) -> Value:

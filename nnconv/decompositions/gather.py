@@ -46,7 +46,7 @@ def gather_from_front(node: Node, b: Builder) -> list[Value] | None:
     assert isinstance(op, g.Gather)
     if not op.from_end or x.shape is None:
         return None
-    places = from_front(b, indices, extent(b, x, op.axis))
+    places = from_front(b, indices, count_of(b, x, op.axis, op.axis + 1))
     return [b.add(op.replace(from_end=False), [x, places])]
 
 

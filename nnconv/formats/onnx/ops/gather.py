@@ -273,7 +273,7 @@ def _one_hot(node: Node, t: Target, wide: DType) -> None:
         parts = [t.stored(v) if v.shape == (1,) else t.reshape(t.stored(v), [1]) for v in (off, on)]
         values = t.node("Concat", parts, axis=0)
         values = values if y.dtype is wide else t.cast(values, wide)
-    count = t.const([op.depth]) if op.depth is not None else t.reshape(t.int64(depth), [1])
+    count = t.const([op.depth]) if op.depth is not None else t.int64(depth)
     if wide is DType.INT32:  # onnxruntime has it with a depth of float32 alone
         known = None if op.depth is None else np.asarray([op.depth], np.float32)
         count = t.cast(count, DType.FLOAT32) if known is None else t.const(known)
@@ -320,13 +320,20 @@ def _is(value: Value, number: int) -> bool:
     return value.data is not None and bool(np.all(value.data == number))
 
 
+def _vector(t: Target, value: Value | None) -> str:
+    """A value of one element as an int64 vector."""
+    assert value is not None
+    name = t.int64(value)
+    return name if value.shape == (1,) else t.reshape(name, [1])
+
+
 def export_top_k(node: Node, t: Target) -> None:
     """TopK: on codes, whose order is that of what they stand for."""
     op, x = node.op, node.inputs[0]
     values, indices = node.outputs
     assert isinstance(op, g.TopK)
     assert x is not None
-    count = t.const([op.k]) if op.k is not None else t.reshape(t.int64(node.inputs[1]), [1])
+    count = t.const([op.k]) if op.k is not None else _vector(t, node.inputs[1])
     dtype, name = t.inner_type(x), t.codes(x)
     wide = _NO_TOP_K.get(dtype)
     name = name if wide is None else t.cast(name, wide)
