@@ -128,7 +128,9 @@ class Expand(Move):
         x, count = operand_type(types, 0), element_count(operand_type(types, 1).shape)
         if x.rank is None or count is None:
             return moved(x, None)
-        return moved(x, shape_of_rank(max(x.rank, count)))
+        own = x.shape or ()
+        kept = [dim if isinstance(dim, int) and dim != 1 else None for dim in own]
+        return moved(x, (*(shape_of_rank(max(count - x.rank, 0)) or ()), *kept))
 
     def specialize(self, known: Known, types: Types) -> Special:
         shape, given = operand_type(types, 0).shape, known[1]

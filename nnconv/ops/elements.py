@@ -296,7 +296,7 @@ def reshape_target(source: Shape, dims: Shape) -> tuple[int, ...] | None:
     if dims is None:
         return None
     if source is not None and -1 in dims:
-        dims = _solved(source, dims)
+        dims = solved(source, dims)
     numbers = tuple(d for d in dims if isinstance(d, int))
     unknown = len(dims) - len(numbers)
     if not unknown:
@@ -306,7 +306,8 @@ def reshape_target(source: Shape, dims: Shape) -> tuple[int, ...] | None:
     return tuple(d if isinstance(d, int) else -1 for d in dims)
 
 
-def _solved(source: tuple[Dim, ...], dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+def solved(source: tuple[Dim, ...], dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """A Reshape's extents with the number for -1, where symbols beside it are the source's own."""
     symbols = sorted(d for d in dims if isinstance(d, str))
     if not symbols or None in dims or None in source:
         return dims

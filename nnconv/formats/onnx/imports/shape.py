@@ -13,7 +13,7 @@ from nnconv.ir.graph import Value
 from nnconv.ir.types import Dim, Shape, broadcast_shapes, element_count, static_shape
 from nnconv.ops import dynamic as d
 from nnconv.ops import shape as s
-from nnconv.ops.elements import reshape_target
+from nnconv.ops.elements import reshape_target, solved
 from nnconv.ops.reduce import ReduceProd
 
 
@@ -60,6 +60,8 @@ def import_reshape(src: Source) -> None:
         return
     value = src.emit(d.DynamicReshape(keeps=keeps), [x, src.operand(1)])[0]
     if stated is not None:
+        if x.shape is not None and -1 in stated:
+            stated = solved(x.shape, stated)
         value.type = value.type.with_shape(tuple(None if dim == -1 else dim for dim in stated))
 
 

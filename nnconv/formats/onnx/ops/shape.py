@@ -320,10 +320,21 @@ def export_shape_of(node: Node, t: Target) -> None:
     if known is not None:
         t.set_stored(y, t.const(np.asarray(known, op.dtype.numpy)))
         return
-    sizes = t.node("Shape", [t.codes(x)])
-    if op.dims is not None:
-        sizes = t.node("Gather", [sizes, t.const(list(op.dims))])
+    first = op.dims[0] if op.dims else 0
+    if op.dims is not None and op.dims == tuple(range(first, first + len(op.dims))):
+        sizes = _stretch(t, t.codes(x), first, first + len(op.dims))
+    else:
+        sizes = t.node("Shape", [t.codes(x)])
+        if op.dims is not None:
+            sizes = t.node("Gather", [sizes, t.const(list(op.dims))])
     t.set_stored(y, sizes if op.dtype is DType.INT64 else t.cast(sizes, op.dtype))
+
+
+def _stretch(t: Target, name: str, start: int, end: int) -> str:
+    """Some neighbouring extents."""
+    if t.opset >= 15:
+        return t.node("Shape", [name], start=start or None, end=end)
+    return t.node("Slice", [t.node("Shape", [name]), t.const([start]), t.const([end])])
 
 
 def export_rank(node: Node, t: Target) -> None:

@@ -198,6 +198,11 @@ def export_split(node: Node, t: Target) -> None:
     t.operator("SPLIT_V", operands, outputs, ("SplitVOptions", {"num_splits": count}))
 
 
+def either(t: Target, value: Value) -> int:
+    """An index operand of a kernel that takes int64 as well as int32."""
+    return t.tensor(value) if value.dtype is DType.INT64 and not value.is_const else t.index(value)
+
+
 def export_tile(node: Node, t: Target) -> None:
     """TILE."""
     op, x = node.op, _first(node)
@@ -205,7 +210,7 @@ def export_tile(node: Node, t: Target) -> None:
     if op.repeats is None:
         given = node.inputs[1]
         assert given is not None, "the verifier wants repeats"
-        repeats = t.index(given)
+        repeats = either(t, given)
     else:
         repeats = t.ints(op.repeats)
     t.emit("TILE", [t.tensor(x), repeats], node.outputs[0], ("TileOptions", {}))
@@ -218,7 +223,7 @@ def export_broadcast_to(node: Node, t: Target) -> None:
     if op.shape is None:
         given = node.inputs[1]
         assert given is not None, "the verifier wants a shape"
-        shape = t.index(given)
+        shape = either(t, given)
     else:
         own = static_shape(x.shape)
         if own is not None and op.shape and 0 not in op.shape:
@@ -280,7 +285,7 @@ def export_fill(node: Node, t: Target) -> None:
     if op.shape is None:
         given = node.inputs[1]
         assert given is not None, "the verifier wants a shape"
-        shape = t.index(given)
+        shape = either(t, given)
     else:
         shape = t.ints(op.shape)
     tensor = t.tensor(value)
