@@ -30,6 +30,7 @@ from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import TensorType, merge_shapes
 from nnconv.ops.quantize import Bitcast, Dequantize
+from nnconv.ops.shape import Identity
 
 Decomposition: TypeAlias = "Callable[[Node, Builder], Sequence[Value] | None]"
 
@@ -129,7 +130,12 @@ def replace(node: Node, refusal: Refused, evaluate: Evaluate) -> list[Node] | No
         return None
     made = {value for new in builder.added for value in new.outputs}
     for old, new in zip(node.outputs, results, strict=True):
-        _take_place(node, old, new, made)
+        own = new
+        if new not in made and old in builder.graph.outputs:  # it has a name of its own
+            own = builder.add_typed(Identity(), [new], [new.type])[0]
+            made.add(own)
+        _take_place(node, old, own, made)
+        made.discard(own)
     builder.graph.remove(node)
     return _folded(builder, evaluate)
 

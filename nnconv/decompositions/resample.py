@@ -19,6 +19,7 @@ from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.quantize import Cast
 from nnconv.ops.reduce import ReduceSum
 from nnconv.ops.resample import (
+    TIE,
     Axis,
     Coordinates,
     Policy,
@@ -302,8 +303,8 @@ def _rounded(rounding: Rounding, places: Value, a: Arithmetic) -> Value:
     if rounding is Rounding.CEIL:
         return a.do(e.Ceil(), places)
     if rounding is Rounding.PREFER_CEIL:
-        return a.do(e.Floor(), a.do(e.Add(), places, 0.5))
-    return a.do(e.Ceil(), a.do(e.Sub(), places, 0.5))
+        return a.do(e.Floor(), a.do(e.Add(), places, 0.5 + TIE))
+    return a.do(e.Ceil(), a.do(e.Sub(), places, 0.5 + TIE))
 
 
 def weigh_at_run_time(node: Node, b: Builder) -> list[Value] | None:

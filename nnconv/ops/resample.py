@@ -200,6 +200,10 @@ class ResampleNearest(_Resampling):
     rounding: Rounding = Rounding.PREFER_FLOOR
 
 
+TIE = 1e-6
+"""How far from a half a place is one still, because float32 scales are off: onnxruntime's number."""
+
+
 def places(op: _Resampling, axis: Axis) -> np.ndarray:
     """Where in the input the elements of the result lie: float32 [size], not clamped."""
     one, half = np.float32(1), np.float32(0.5)
@@ -238,16 +242,15 @@ def outside(op: _Resampling, axis: Axis) -> np.ndarray | None:
 
 def chosen(op: ResampleNearest, axis: Axis) -> np.ndarray:
     """Which element of the input each of the result takes: int64 [size]."""
-    found = places(op, axis)
-    half = np.float32(0.5)
+    found = places(op, axis).astype(np.float64)
     if op.rounding is Rounding.FLOOR:
         index = np.floor(found)
     elif op.rounding is Rounding.CEIL:
         index = np.ceil(found)
     elif op.rounding is Rounding.PREFER_FLOOR:
-        index = np.ceil(found - half)
+        index = np.ceil(found - 0.5 - TIE)
     else:
-        index = np.floor(found + half)
+        index = np.floor(found + 0.5 + TIE)
     return np.asarray(np.clip(index.astype(np.int64), 0, axis.extent - 1))
 
 
