@@ -15,7 +15,9 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops import standardize as s
 
-_GROUP_OPSET, _GROUP_CHANNEL_OPSET = 18, 21
+_GROUP_OPSET = 21
+"""The one before, of opset 18, has parameters of groups and is deprecated: checkers refuse it."""
+
 _LAYER_OPSET = 17
 _RMS_OPSET = 23
 
@@ -99,16 +101,12 @@ def _standard(
 
 
 def export_group(node: Node, t: Target) -> None:
-    """GroupNormalization, where the opset's has such parameters; else by InstanceNormalization.
-
-    Each group then is a channel.
-    """
+    """GroupNormalization from opset 21 on; before, InstanceNormalization of groups as channels."""
     op, (x, y) = node.op, _main(node)
     assert isinstance(op, s.GroupNormalization)
-    least = _GROUP_OPSET if op.by_group else _GROUP_CHANNEL_OPSET
-    fits = op.by_group == (t.opset < _GROUP_CHANNEL_OPSET)
-    if op.axis == 1 and t.opset >= least and fits:
-        inputs = [narrowed(t, v) for v in node.inputs]
+    if op.axis == 1 and t.opset >= _GROUP_OPSET:
+        parameters = [_of_channels(t, op, narrowed(t, v), x) for v in node.inputs[1:]]
+        inputs = [narrowed(t, x), *parameters]
         result = t.node("GroupNormalization", inputs, num_groups=op.groups, epsilon=op.epsilon)
         t.set_real(y, widened(t, result, y))
         return
@@ -126,7 +124,10 @@ def export_group(node: Node, t: Target) -> None:
     inputs = [parts, ones, zeros]
     name = t.node("InstanceNormalization", inputs, epsilon=op.epsilon)
     name = t.node("Reshape", [name, whole])
-    scale, offset = (_per_channel(t, op, narrowed(t, v), x, rank) for v in node.inputs[1:])
+    shape = [-1, *[1] * (rank - 2)]
+    scale, offset = (
+        t.reshape(_of_channels(t, op, narrowed(t, v), x), shape) for v in node.inputs[1:]
+    )
     name = t.node("Add", [t.node("Mul", [name, scale]), offset])
     if op.axis != 1:
         back = tuple(there.index(i) for i in range(rank))
@@ -134,16 +135,16 @@ def export_group(node: Node, t: Target) -> None:
     t.set_real(y, widened(t, name, y))
 
 
-def _per_channel(t: Target, op: s.GroupNormalization, name: str, x: Value, rank: int) -> str:
-    """Parameters of each channel, to broadcast against channels in dimension 1."""
-    if op.by_group:
-        channels = None if x.shape is None else x.shape[op.axis]
-        if not isinstance(channels, int):
-            raise t.unsupported("how many channels a group has isn't known")
-        column = t.reshape(name, [-1, 1])
-        spread = t.node("Expand", [column, t.const([op.groups, channels // op.groups])])
-        name = t.reshape(spread, [-1])
-    return t.reshape(name, [-1, *[1] * (rank - 2)])
+def _of_channels(t: Target, op: s.GroupNormalization, name: str, x: Value) -> str:
+    """Parameters of each channel."""
+    if not op.by_group:
+        return name
+    channels = None if x.shape is None else x.shape[op.axis]
+    if not isinstance(channels, int):
+        raise t.unsupported("how many channels a group has isn't known")
+    column = t.reshape(name, [-1, 1])
+    spread = t.node("Expand", [column, t.const([op.groups, channels // op.groups])])
+    return t.reshape(spread, [-1])
 
 
 def export_layer(node: Node, t: Target) -> None:
