@@ -16,13 +16,17 @@ from nnconv.backends.reference.executor import kernel_of
 import nnconv.ops
 from nnconv.errors import NnconvError
 from nnconv.formats.onnx.exporter import exporter_of
+from nnconv.formats.onnx.reader import read as read_onnx
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
 from nnconv.formats.tflite.importer import importers
 from nnconv.formats.tflite.reader import read
 from nnconv.formats.tflite.scope import out_of_scope
-from nnconv.ir import Op
+from nnconv.ir import Model, Op
+from support.onnx_routes import OnnxCase
+from support.onnx_spine import IrCase
 from support.places import ROOT
 from support.spine import Case, model_bytes
+from support.tflite_spine import TfliteCase
 
 NO_ONNX_FORM: dict[str, str] = {}
 """IR ops that ONNX can't hold, each with the reason."""
@@ -96,8 +100,11 @@ def _load(name: str, path: str) -> ModuleType:
     return module
 
 
-def _cases(value: Any) -> Iterator[Case]:
-    if isinstance(value, Case):
+_KINDS = (Case, IrCase, TfliteCase, OnnxCase)
+
+
+def _cases(value: Any) -> Iterator[Any]:
+    if isinstance(value, _KINDS):
         yield value
     elif isinstance(value, list | tuple):
         for entry in value:
@@ -113,12 +120,22 @@ def _modules() -> dict[str, ModuleType]:
     }
 
 
-def _kinds_in(case: Case) -> set[str]:
+def _kinds_in(case: Any) -> set[str]:
     try:
-        model = read(model_bytes(case), name=case.id)
+        model = _model_of(case)
     except NnconvError:
         return set()  # a case of a refusal
     return {node.op.name for graph in model.graphs() for node in graph.nodes}
+
+
+def _model_of(case: Any) -> Model:
+    """A case's graph as it is before any pass."""
+    if isinstance(case, Case):
+        return read(model_bytes(case), name=case.id)
+    if isinstance(case, OnnxCase):
+        return read_onnx(case.model().SerializeToString(), name=case.id)
+    model: Model = case.model()
+    return model
 
 
 def test_every_op_is_in_a_case_of_the_spine() -> None:
