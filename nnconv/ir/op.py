@@ -260,7 +260,7 @@ class Op:
 _AXES = frozenset({"axes", "axis", "perm"})
 """Index operands that may count from the end, where their attributes don't."""
 
-_SINGLE = frozenset({"axis", "depth", "k", "length", "num_segments"})
+_SINGLE = frozenset({"axis", "depth", "k", "length", "num_segments", "step"})
 """Index operands whose attribute is one number."""
 
 

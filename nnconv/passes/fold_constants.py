@@ -20,6 +20,7 @@ from nnconv.ops.elements import elements, reshape_target
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize
 from nnconv.ops.shape import (
     Identity,
+    Range,
     Rank,
     Reshape,
     ShapeOf,
@@ -206,8 +207,18 @@ def _worthwhile(node: Node) -> bool:
         return False
     if isinstance(op, (*VIEWS, Bitcast)):
         return True
+    if isinstance(op, Range):
+        return _range_count(node) <= MOST
     counts = [element_count(v.shape) for v in node.outputs]
     return all(count is not None and count <= MOST for count in counts)
+
+
+def _range_count(node: Node) -> float:
+    """How many elements a Range of constants has."""
+    start, limit, delta = (
+        0.0 if v is None or v.data is None else float(v.data.reshape(-1)[0]) for v in node.inputs
+    )
+    return (limit - start) / delta if delta else float("inf")
 
 
 def _is_float(node: Node) -> bool:

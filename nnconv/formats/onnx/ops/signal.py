@@ -6,9 +6,11 @@ import numpy as np
 
 from nnconv.formats.onnx.bounds import bounded_elements
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.types import DATA_TYPES
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ops.signal import RFFT2D
+from nnconv.ops.signal import RFFT2D, Dft, MelWeightMatrix, Stft
 
 
 def export_rfft2d(node: Node, t: Target) -> None:
@@ -69,4 +71,76 @@ def _by_dft(t: Target, x: Value, length: Value | None) -> str:
     return t.node("DFT", [name, height, t.const(np.asarray(-3, np.int64))])
 
 
-EXPORTERS: dict[type[Op], Exporter] = {RFFT2D: export_rfft2d}
+_WITH_KERNELS = frozenset({DType.FLOAT32, DType.FLOAT64})
+"""What onnxruntime transforms."""
+
+
+def export_dft(node: Node, t: Target) -> None:
+    """DFT; its axis is an attribute before opset 20."""
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, Dft)
+    assert x is not None
+    t.require_opset(17, "Fourier transforms")
+    given: list[Value | None] = [*node.inputs, None, None]
+    given_length, given_axis = given[1:3]
+    length = t.int64(given_length)
+    if op.length is not None:
+        extent = None if x.shape is None or op.axis is None else x.shape[op.axis]
+        if extent is None or op.length != op.replace(length=None).size_of(extent):
+            length = t.const(np.asarray(op.length, np.int64))
+    flags = {"inverse": int(op.inverse) or None, "onesided": int(op.onesided) or None}
+    inputs = [_wide(t, x), length]
+    if t.opset >= 20:
+        known = None if op.axis is None else t.const(np.asarray(op.axis, np.int64))
+        inputs.append(t.int64(given_axis) if known is None else known)
+        result = t.node("DFT", inputs, **flags)
+    elif op.axis is None:
+        raise t.unsupported("a transform along an axis that a run tells", hint="Choose --opset 20.")
+    else:
+        result = t.node("DFT", inputs if length else inputs[:1], axis=op.axis, **flags)
+    _give(t, y, result)
+
+
+def _wide(t: Target, x: Value) -> str:
+    """A value in a type that there are kernels for."""
+    name = t.real(x)
+    return name if t.real_type(x) in _WITH_KERNELS else t.cast(name, DType.FLOAT32)
+
+
+def _give(t: Target, y: Value, name: str) -> None:
+    kind = t.real_type(y)
+    t.set_real(y, name if kind in _WITH_KERNELS else t.cast(name, kind))
+
+
+def export_stft(node: Node, t: Target) -> None:
+    """STFT."""
+    op = node.op
+    given: list[Value | None] = [*node.inputs, None, None, None]
+    x, window, step, length = given[:4]
+    assert isinstance(op, Stft)
+    assert x is not None
+    t.require_opset(17, "Fourier transforms of windows")
+    names = [
+        t.int64(value) if number is None else t.const(np.asarray(number, np.int64))
+        for number, value in ((op.step, step), (op.length, length))
+    ]
+    inputs = [_wide(t, x), names[0], "" if window is None else _wide(t, window), names[1]]
+    _give(t, node.outputs[0], t.node("STFT", inputs, onesided=int(op.onesided)))
+
+
+def export_mel_weights(node: Node, t: Target) -> None:
+    """MelWeightMatrix."""
+    op = node.op
+    assert isinstance(op, MelWeightMatrix)
+    t.require_opset(17, "Weights of mel bands")
+    names = [t.stored(v) for v in node.inputs]
+    kind = None if op.dtype is DType.FLOAT32 else int(DATA_TYPES[op.dtype])
+    t.set_stored(node.outputs[0], t.node("MelWeightMatrix", names, output_datatype=kind))
+
+
+EXPORTERS: dict[type[Op], Exporter] = {
+    RFFT2D: export_rfft2d,
+    Dft: export_dft,
+    Stft: export_stft,
+    MelWeightMatrix: export_mel_weights,
+}

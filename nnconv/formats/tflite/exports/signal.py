@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nnconv.formats.tflite.exporter import Exporter, Target
+from nnconv.formats.tflite.exporter import FLOAT32, Exporter, Target
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
-from nnconv.ops.signal import RFFT2D
+from nnconv.ops.signal import RFFT2D, Dft, Stft
 
 
 def export_rfft2d(node: Node, t: Target) -> None:
@@ -23,4 +23,29 @@ def export_rfft2d(node: Node, t: Target) -> None:
     t.emit("RFFT2D", [t.tensor(x), length], node.outputs[0], ("Rfft2dOptions", {}))
 
 
-EXPORTERS: dict[type[Op], Exporter] = {RFFT2D: export_rfft2d}
+def export_transform(node: Node, t: Target) -> None:
+    """Decomposed, in float32."""
+    op = node.op
+    assert isinstance(op, Dft)
+    t.require(node, plain=FLOAT32, operands=(0,))
+    if op.axis is None:
+        raise t.refused("the axis of a Fourier transform is only known at run time")
+    raise t.refused(
+        "the length of a Fourier transform is only known at run time",
+        hint="Give the shapes of the inputs (--input-shape).",
+    )
+
+
+def export_short_transform(node: Node, t: Target) -> None:
+    """Decomposed, in float32."""
+    op = node.op
+    assert isinstance(op, Stft)
+    t.require(node, plain=FLOAT32, operands=[i for i, v in enumerate(node.inputs[:2]) if v])
+    raise t.refused("the length or distance of a transform's windows is only known at run time")
+
+
+EXPORTERS: dict[type[Op], Exporter] = {
+    RFFT2D: export_rfft2d,
+    Dft: export_transform,
+    Stft: export_short_transform,
+}
