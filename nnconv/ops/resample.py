@@ -201,7 +201,7 @@ class ResampleNearest(_Resampling):
 
 
 TIE = 1e-6
-"""How far from a half a place still is one: float32 scales are off, and onnxruntime has this rule."""
+"""How far from a half a place still is one: float32 scales are off. onnxruntime has this rule."""
 
 
 def places(op: _Resampling, axis: Axis) -> np.ndarray:
