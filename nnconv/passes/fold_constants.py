@@ -86,10 +86,9 @@ class _Walk:
         """Fold, specialise or retype one node."""
         if node.bodies:
             return
-        if self._fold(node):
-            return
-        specialised = self._specialise(node)
-        if specialised or (self._retyped and any(v in self._retyped for v in node.inputs)):
+        if self._retyped and any(v in self._retyped for v in node.inputs):
+            self._retype(node)
+        if not self._fold(node) and self._specialise(node):
             self._retype(node)
 
     # ---------------------------------------------------------------- constants
