@@ -137,7 +137,7 @@ class _Walk:
             new = Value(value.name, kind, data=array, origin=value.origin)
             value.replace_all_uses_with(new)
             self._folded[value] = new
-            if kind.shape != value.shape:
+            if kind.shape != value.shape or value in self._retyped:
                 self._retyped.add(new)
         self.graph.remove(node)
         self.modified = True
