@@ -73,6 +73,8 @@ def grid_sample(op: s.GridSample, x: Array, grid: Array) -> list[Array]:
             place = np.rint(place)
         low, high = _edges(op, extent)
         out = (place < low) | (place > high)
+        if op.mode is s.Sampling.CUBIC:
+            out = np.zeros_like(out)  # the neighbours themselves are brought inside
         if op.beyond is s.Beyond.BORDER:
             place = np.where(out, np.clip(place, 0, extent - 1), place)
         elif op.beyond is s.Beyond.REFLECTION:

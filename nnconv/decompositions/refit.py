@@ -91,7 +91,7 @@ def as_bits(
     if carrier is old.dtype and not old.has_codes:
         return None
     if carriers and wide is None:
-        carrier = carriers[0]
+        carrier = next(d for d in carriers if d is not DType.BOOL)  # whose numbers are 0 and 1
         wide = next((d for d in _WIDE if d.bits > carrier.bits and d in allowed), None)
     if carrier is None or wide is None:
         return None

@@ -102,7 +102,7 @@ def _grid_taps(op: s.GridSample, place: Value, extent: int, a: Arithmetic) -> li
         place = a.sub(a.mul(a.add(place, 1.0), extent / 2), 0.5)
     if op.mode is s.Sampling.NEAREST:
         place = a.do(e.Round(), place)
-    if op.beyond is s.Beyond.BORDER:
+    if op.beyond is s.Beyond.BORDER and op.mode is not s.Sampling.CUBIC:
         place = a.within(place, 0.0, extent - 1.0)
     elif op.beyond is s.Beyond.REFLECTION:
         place = _reflected(place, *_edges(op, extent), a)

@@ -33,7 +33,7 @@ from nnconv.ops.slices import (
     Slice,
 )
 
-_WRAP_OPSET = 19
+_AXES_OPSET, _WRAP_OPSET = 18, 19
 
 _FAR = int(np.iinfo(np.int64).max)
 """Behind every end; its negative lies before every start."""
@@ -115,10 +115,13 @@ def export_pad(node: Node, t: Target) -> None:
     elif op.mode is PadMode.WRAP and t.opset < _WRAP_OPSET:
         name = _wrapped(op, x, t, name)
     else:
-        inputs = [name, _pads(op, node, t)]
+        named = op.before is None and op.axes is not None and op.flat and t.opset >= _AXES_OPSET
+        inputs = [name, t.int64(node.inputs[1]) if named else _pads(op, node, t)]
         if op.mode is PadMode.CONSTANT:
             value = _pad_value(op, node, t)
             inputs.append(value if through is None else t.cast(value, through))
+        if named and op.axes is not None:
+            inputs += [*[""] * (3 - len(inputs)), t.const(list(op.axes))]
         name = t.node("Pad", inputs, mode=op.mode.value)
     t.set_codes(y, name if through is None else t.cast(name, inner))
 
