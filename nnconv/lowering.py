@@ -137,13 +137,17 @@ def tflite_passes(
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.raise_rows import RaiseRowsPass
     from nnconv.passes.resign import ResignPass
+    from nnconv.passes.respell import RespellPass
     from nnconv.passes.tidy import TidyPass
     from nnconv.passes.to_floats import ToFloatsPass
+    from nnconv.passes.widen_halves import WidenHalvesPass
 
     return [
         PrunePass(),
         FoldConstantsPass(_evaluate),
+        WidenHalvesPass(),
         *([ToFloatsPass(), FoldDynamicPass(), PrunePass()] if in_floats else []),
+        RespellPass(),
         TidyPass(),
         GroupNormsPass(),
         JoinProductsPass(),
