@@ -18,7 +18,7 @@ from nnconv.ops.quantize import Cast
 from nnconv.ops.shape import Identity, Range, Reshape, ShapeOf, Unsqueeze
 
 
-def _counted(x: Value, axis: int, shape: tuple[int, ...], b: Builder) -> Value:
+def counted(x: Value, axis: int, shape: tuple[int, ...], b: Builder) -> Value:
     """0, 1, ... as int32 along a dimension of x, in a shape of which one extent is -1."""
     assert x.shape is not None
     extent = x.shape[axis]
@@ -33,7 +33,7 @@ def _counted(x: Value, axis: int, shape: tuple[int, ...], b: Builder) -> Value:
 def _place(x: Value, b: Builder) -> Value:
     """On which diagonal each element is: its column less its row."""
     rank = len(x.shape or ())
-    columns, rows = _counted(x, rank - 1, (-1,), b), _counted(x, rank - 2, (-1, 1), b)
+    columns, rows = counted(x, rank - 1, (-1,), b), counted(x, rank - 2, (-1, 1), b)
     if columns.data is not None and rows.data is not None:
         return b.const(columns.data - rows.data)
     return b.add(e.Sub(), [columns, rows])

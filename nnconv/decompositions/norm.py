@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.diagonal import counted
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Layout, Op
@@ -121,14 +122,13 @@ def hardmax(node: Node, b: Builder) -> list[Value] | None:
     op, x = node.op, node.inputs[0]
     assert isinstance(op, n.Hardmax)
     assert x is not None
-    extent = x.shape[op.axis] if x.shape else None
     if x.type.rank == 0:
         return [b.add(e.Exp(), [b.add(e.Sub(), [x, x])])]
-    if not isinstance(extent, int) or x.shape is None:
+    if x.shape is None:
         return None
     place = b.add(ArgMax(axis=op.axis, keep_dims=True), [x])
-    shape = [extent if i == op.axis else 1 for i in range(len(x.shape))]
-    numbers = b.const(np.arange(extent, dtype=np.int32).reshape(shape))
+    shape = tuple(-1 if i == op.axis else 1 for i in range(len(x.shape)))
+    numbers = counted(x, op.axis, shape, b)
     return [b.add(Cast(dtype=x.dtype), [b.add(e.Equal(), [place, numbers])])]
 
 

@@ -13,7 +13,7 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.types import static_shape
+from nnconv.ir.types import Dim, broadcast_dims
 from nnconv.ops import elementwise as e
 from nnconv.ops import product as p
 from nnconv.ops.matmul import FullyConnected, MatMul
@@ -100,16 +100,20 @@ def _cut(x: Value, axis: int, start: int, end: int, b: Builder) -> Value:
 # -------------------------------------------------------------------- Einsum
 
 
+class _Open(Exception):  # noqa: N818 - a signal inside this file
+    """More extents than one aren't known."""
+
+
 class _Term:
     """An operand of an Einsum under way: a value and the label of each of its dimensions."""
 
     def __init__(self, value: Value, labels: Sequence[str]) -> None:
         self.value, self.labels = value, list(labels)
 
-    def extents(self) -> dict[str, int]:
-        shape = static_shape(self.value.shape)
-        assert shape is not None, "shapes were checked"
-        return dict(zip(self.labels, shape, strict=True))
+    def extents(self) -> dict[str, Dim]:
+        """The extent behind each label."""
+        assert self.value.shape is not None, "shapes were checked"
+        return dict(zip(self.labels, self.value.shape, strict=True))
 
     def summed(self, kept: set[str], b: Builder) -> _Term:
         """Without the dimensions that nothing else has: their sums."""
@@ -127,6 +131,8 @@ class _Term:
             first = term.labels.index(label)
             second = term.labels.index(label, first + 1)
             extent = term.extents()[label]
+            if not isinstance(extent, int):
+                raise _Open
             shape = [extent if i in (first, second) else 1 for i in range(len(term.labels))]
             mask = np.eye(extent, dtype=term.value.dtype.numpy).reshape(shape)
             kept = b.add(e.Mul(), [term.value, b.const(mask)])
@@ -148,26 +154,30 @@ def einsum(node: Node, b: Builder) -> Sequence[Value] | None:
     op, y = node.op, node.outputs[0]
     assert isinstance(op, p.Einsum)
     values = [v for v in node.inputs if v is not None]
-    if any(static_shape(v.shape) is None for v in values):
+    if any(v.shape is None for v in values):
         return None
     labels, result = op.labels([len(v.shape or ()) for v in values])
     assert labels is not None
     assert result is not None
+    try:
+        value = _contracted(values, labels, result, b)
+    except _Open:
+        return None
+    if value is values[0]:
+        value = b.add_typed(Identity(), [value], [y.type])[0]
+    return [value]
+
+
+def _contracted(
+    values: Sequence[Value], labels: Sequence[Sequence[str]], result: Sequence[str], b: Builder
+) -> Value:
     terms = [_Term(v, names).without_repeats(b) for v, names in zip(values, labels, strict=True)]
     done, *others = terms
     for place, other in enumerate(others):
         later = {label for term in others[place + 1 :] for label in term.labels} | set(result)
-        done = _product(
-            done.summed(set(other.labels) | later, b),
-            other.summed(set(done.labels) | later, b),
-            later,
-            b,
-        )
-    done = done.summed(set(result), b)
-    value = done.ordered(result, b)
-    if value is values[0]:
-        value = b.add_typed(Identity(), [value], [y.type])[0]
-    return [value]
+        left = done.summed(set(other.labels) | later, b)
+        done = _product(left, other.summed(set(done.labels) | later, b), later, b)
+    return done.summed(set(result), b).ordered(result, b)
 
 
 def _product(left: _Term, right: _Term, kept: set[str], b: Builder) -> _Term:
@@ -177,7 +187,7 @@ def _product(left: _Term, right: _Term, kept: set[str], b: Builder) -> _Term:
     if not inner:
         return _elementwise(left, right, b)
     sizes, other_sizes = left.extents(), right.extents()
-    if any(sizes[label] != other_sizes[label] for label in inner):
+    if any(1 in (sizes[x], other_sizes[x]) and sizes[x] != other_sizes[x] for x in inner):
         return _elementwise(left, right, b).summed(kept, b)
     batch = [label for label in shared if label in kept]
     rows = [label for label in left.labels if label not in right.labels]
@@ -185,9 +195,11 @@ def _product(left: _Term, right: _Term, kept: set[str], b: Builder) -> _Term:
     a = _matrix(left, (batch, rows, inner), b)
     c = _matrix(right, (batch, inner, columns), b)
     product = b.add(MatMul(), [a, c])
-    extents = [max(sizes.get(label, 1), other_sizes.get(label, 1)) for label in batch]
+    extents = [broadcast_dims(sizes.get(x, 1), other_sizes.get(x, 1)) for x in batch]
     extents += [sizes[label] for label in rows] + [other_sizes[label] for label in columns]
-    return _Term(b.add(Reshape(shape=tuple(extents)), [product]), [*batch, *rows, *columns])
+    if len(rows) != 1 or len(columns) != 1:
+        product = _reshaped(product, extents, b)
+    return _Term(product, [*batch, *rows, *columns])
 
 
 def _matrix(term: _Term, groups: Sequence[Sequence[str]], b: Builder) -> Value:
@@ -195,12 +207,24 @@ def _matrix(term: _Term, groups: Sequence[Sequence[str]], b: Builder) -> Value:
     batch, first, second = groups
     sizes = term.extents()
     value = term.ordered([*batch, *first, *second], b)
-    shape = (
-        *(sizes[label] for label in batch),
-        math.prod(sizes[label] for label in first),
-        math.prod(sizes[label] for label in second),
-    )
-    return value if value.shape == shape else b.add(Reshape(shape=shape), [value])
+    if len(first) == 1 and len(second) == 1:
+        return value
+    grouped = [_product_of([sizes[label] for label in group]) for group in (first, second)]
+    return _reshaped(value, [*(sizes[label] for label in batch), *grouped], b)
+
+
+def _product_of(dims: Sequence[Dim]) -> Dim:
+    if len(dims) == 1:
+        return dims[0]
+    numbers = [dim for dim in dims if isinstance(dim, int)]
+    return math.prod(numbers) if len(numbers) == len(dims) else None
+
+
+def _reshaped(value: Value, dims: Sequence[Dim], b: Builder) -> Value:
+    shape = tuple(dim if isinstance(dim, int) else -1 for dim in dims)
+    if shape.count(-1) > 1:
+        raise _Open
+    return b.add(Reshape(shape=shape), [value])
 
 
 def _elementwise(left: _Term, right: _Term, b: Builder) -> _Term:
@@ -208,9 +232,9 @@ def _elementwise(left: _Term, right: _Term, b: Builder) -> _Term:
     labels = list(dict.fromkeys((*left.labels, *right.labels)))
     spread = []
     for term in (left, right):
-        sizes = term.extents()
-        shape = tuple(sizes.get(label, 1) for label in labels)
-        spread.append(b.add(Reshape(shape=shape), [term.ordered(labels, b)]))
+        value = term.ordered(labels, b)
+        axes = tuple(i for i, label in enumerate(labels) if label not in term.labels)
+        spread.append(b.add(Unsqueeze(axes=axes), [value]) if axes else value)
     return _Term(b.add(e.Mul(), spread), labels)
 
 
