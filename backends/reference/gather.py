@@ -58,7 +58,7 @@ def gather_elements(op: g.GatherElements, x: Array, indices: Array) -> list[Arra
 
 def _along(indices: Array, axis: int) -> tuple[Array, ...]:
     """The places that indices along an axis name."""
-    grid = list(np.indices(indices.shape, sparse=True))
+    grid: list[Array] = list(np.indices(indices.shape, sparse=True))
     grid[axis] = indices.astype(np.int64)
     return tuple(grid)
 
@@ -85,7 +85,7 @@ def tensor_scatter(
 ) -> list[Array]:
     """TensorScatter."""
     result = x.copy()
-    grid = list(np.indices(update.shape, sparse=True))
+    grid: list[Array] = list(np.indices(update.shape, sparse=True))
     if starts is not None:
         first = starts.astype(np.int64).reshape(-1, *[1] * (x.ndim - 1))
         grid[op.axis] = grid[op.axis] + first

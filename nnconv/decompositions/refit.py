@@ -83,7 +83,9 @@ def as_bits(
     if not _moves_bits(node):
         return None
     values = [v for i in operands if (v := node.inputs[i]) is not None]
-    if len({(v.dtype, v.quant) for v in (*values, *node.outputs)}) != 1:
+    exact = node.op.quant_rule is QuantRule.EXACT
+    kinds_of = {(v.dtype, None if exact else v.quant) for v in (*values, *node.outputs)}
+    if len(kinds_of) != 1:
         return None
     old = values[0].type
     carriers = _CARRIERS.get(old.dtype.bits, ())

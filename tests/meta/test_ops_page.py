@@ -10,7 +10,8 @@ from types import ModuleType
 import pytest
 
 from nnconv.formats.tflite.importer import importers
-from nnconv.ops.gather import OneHot, TopK
+from nnconv.ops.diagonal import MatrixDiag
+from nnconv.ops.gather import TopK
 from support.places import ROOT
 
 
@@ -58,4 +59,5 @@ def test_ops_are_read_off_importers(tool: ModuleType, name: str, ops: list[str])
 
 def test_nodes_are_read_off_exporters(tool: ModuleType) -> None:
     assert tool.onnx_nodes(TopK) == ["TopK"]
-    assert tool.onnx_nodes(OneHot) == ["Equal", "Range", "Unsqueeze", "Where"]
+    found = tool.onnx_nodes(MatrixDiag)
+    assert found == ["Equal", "Range", "Shape", "Slice", "Unsqueeze", "Where"]

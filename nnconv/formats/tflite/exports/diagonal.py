@@ -22,9 +22,7 @@ NAMES: dict[type[Op], tuple[str, str]] = {
 def export_diagonal(node: Node, t: Target) -> None:
     """MATRIX_DIAG, MATRIX_SET_DIAG."""
     name, table = NAMES[type(node.op)]
-    allowed = _DIAGONAL | ({DType.UINT8} if isinstance(node.op, d.MatrixSetDiag) else set())
-    if any(v is not None and v.dtype not in allowed for v in node.inputs):
-        raise t.refused(f"kernels of {name} leave bytes out for this type")
+    t.require(node, plain=_DIAGONAL, codes=_DIAGONAL)
     t.emit(name, [t.tensor(v) for v in node.inputs], node.outputs[0], (table, {}))
 
 

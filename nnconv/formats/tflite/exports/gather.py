@@ -90,8 +90,7 @@ def export_gather_nd(node: Node, t: Target) -> None:
     depth = indices.shape[-1] if indices.shape else None
     if op.batch_dims:
         raise t.refused("GATHER_ND has no batch dimensions")
-    known = isinstance(depth, int) and x.shape is not None
-    extents = x.shape[:depth] if known and x.shape is not None else None
+    extents = x.shape[:depth] if isinstance(depth, int) and x.shape is not None else None
     places = _places(t, indices, extents, from_end=op.from_end)
     t.emit("GATHER_ND", [t.tensor(x), places], y, ("GatherNdOptions", {}))
 

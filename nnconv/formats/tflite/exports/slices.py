@@ -151,8 +151,8 @@ def export_dynamic_update_slice(node: Node, t: Target) -> None:
         tensors = [t.requantized(v, y.quant) for v in (x, update)]
     else:
         tensors = [t.tensor(x), t.tensor(update)]
-    options = ("DynamicUpdateSliceOptions", {})
-    t.emit("DYNAMIC_UPDATE_SLICE", [*tensors, t.index(starts)], y, options)
+    operands = [*tensors, t.index(starts)]
+    t.emit("DYNAMIC_UPDATE_SLICE", operands, y, ("DynamicUpdateSliceOptions", {}))
 
 
 EXPORTERS: dict[type[Op], Exporter] = {
