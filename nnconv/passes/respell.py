@@ -15,7 +15,7 @@ import numpy as np
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op
-from nnconv.ops.activation import HardSigmoid
+from nnconv.ops.activation import HardSigmoid, Mish, Softplus
 from nnconv.ops.elementwise import (
     Add,
     Clip,
@@ -140,7 +140,7 @@ def _plus(value: Value) -> tuple[Value, float, Node] | None:
 
 
 def _gated(node: Node) -> _Spelled | None:
-    """A value times a function of itself: HardSwish and Gelu."""
+    """A value times a function of itself: HardSwish, Gelu and Mish."""
     if getattr(node.op, "activation", Activation.NONE) is not Activation.NONE:
         return None
     product = product_of(node.outputs[0])
@@ -149,7 +149,7 @@ def _gated(node: Node) -> _Spelled | None:
     for x, gate in (product.factors, product.factors[::-1]):
         if x.shape != node.outputs[0].shape or gate.producer is None:
             continue
-        for rule in (_hard_swish, _gelu):
+        for rule in (_hard_swish, _gelu, _mish):
             found = rule(x, gate, product)
             if found is not None:
                 return found
@@ -183,6 +183,14 @@ def _hard_swish(x: Value, gate: Value, product: Product) -> _Spelled | None:
     if found is None or found[0] is not x or not _near(found[1], 3):
         return None
     return _Spelled(HardSwish(), [x], [*nodes, found[2]])
+
+
+def _mish(x: Value, gate: Value, product: Product) -> _Spelled | None:
+    function = _made_by(gate, Tanh)
+    inner = None if function is None else _made_by(function.inputs[0], Softplus)
+    if function is None or inner is None or inner.inputs[0] is not x:
+        return None
+    return _Spelled(Mish(), [x], [*product.nodes, function, inner]) if product.number == 1 else None
 
 
 def _gelu(x: Value, gate: Value, product: Product) -> _Spelled | None:

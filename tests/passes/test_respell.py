@@ -11,6 +11,7 @@ from nnconv.backends.reference.executor import run_graph
 
 from nnconv.ir import Model, Op, Signature, Value
 from nnconv.ir.op import Activation
+from nnconv.ops import activation as a
 from nnconv.ops import elementwise as e
 from nnconv.ops import numeric as n
 from nnconv.ops.activation import HardSigmoid
@@ -109,6 +110,7 @@ GELU, TANH_GELU, SWISH = e.Gelu(), e.Gelu(approximate=True), e.HardSwish()
 LEAKY = e.LeakyRelu(alpha=float(np.float32(0.2)))
 
 FOUND: dict[str, tuple[Op, Spell]] = {
+    "mish": (a.Mish(), lambda s: s.mul(s.x, s.tanh(s.add(a.Softplus(), s.x)))),
     "gelu, halved last": (GELU, lambda s: s.mul(s.x, s.share(s.x), 0.5)),
     "gelu, halved first": (GELU, lambda s: s.mul(0.5, s.x, s.share(s.x))),
     "gelu, half a share": (GELU, lambda s: s.mul(s.x, s.mul(s.share(s.x), 0.5))),
@@ -193,6 +195,7 @@ def _square_and(s: Spelling, difference: Value) -> Value:
 
 
 STAYS: dict[str, Spell] = {
+    "mish of another": lambda s: s.mul(s.x, s.tanh(s.add(a.Softplus(), s.neg(s.x)))),
     "another number": lambda s: s.mul(s.x, s.share(s.x), 0.75),
     "another root": lambda s: s.mul(s.x, 0.5, s.plus(1.0, s.erf(s.mul(s.x, 0.7)))),
     "of two values": lambda s: s.mul(_two(s)[1], s.share(s.x), 0.5),
