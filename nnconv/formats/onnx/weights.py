@@ -128,11 +128,21 @@ def weights(t: Target, value: Value, perm: Perm, *, x: Value, integer: bool) -> 
         name = t.const(data, dtype, name=source.name)
         wanted = t.real_type(x)
         return name if dtype is wanted else t.cast(name, wanted)
+    if t.plain and source is not value and _can_be_as_given(t, source, value, x):
+        return t.dequantize(t.const(data, dtype, name=source.name), quant.permuted(perm), dtype)
     if quant.block:
         return _blockwise(t, source, perm, x)
     return codes_as_weights(
         t, data, dtype, quant.permuted(perm), name=source.name, x=x, integer=integer
     )
+
+
+def _can_be_as_given(t: Target, source: Value, value: Value, x: Value) -> bool:
+    """Whether the DequantizeLinear of weights that the file has can stay as it is."""
+    quant = source.quant
+    if quant is None or quant.block or t.opset < LEAST_OPSET.get(source.dtype, 0):
+        return False
+    return value.dtype is DType.FLOAT32 and t.real_type(x) is DType.FLOAT32
 
 
 def turned(t: Target, value: Value, perm: Perm) -> str:
@@ -317,9 +327,9 @@ def guarded(t: Target, value: Value, name: str) -> str:
     """The float ``value`` (called ``name``), so that quantizing it leaves weights behind it alone.
 
     See ``plain_real``: here a Dequantize stands before an op with float weights in the model
-    itself.
+    itself. An ONNX model keeps what it has: its results are what onnxruntime gives for it.
     """
-    node = value.producer
+    node = None if t.plain else value.producer
     if node is not None and isinstance(node.op, Clip):
         node = node.inputs[0].producer if node.inputs[0] is not None else None
     if node is None or not isinstance(node.op, _WEIGHTED) or not _reads_dequantized(node):
