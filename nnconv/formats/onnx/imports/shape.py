@@ -105,31 +105,50 @@ def import_flatten(src: Source) -> None:
 def import_squeeze(src: Source) -> None:
     """Squeeze: all dimensions of extent 1 where no axes are given."""
     x = src.operand(0)
-    given = src.version >= 13 and src.optional(1) is not None
-    axes = src.ints(1) if given else src.int_list("axes") if src.version < 13 else None
-    if axes is None and (given or not x.type.is_static):
-        src.emit(d.DynamicSqueeze(), [x, src.operand(1)] if given else [x])
+    axes, operand = _axes(src)
+    if axes is None and (operand is not None or not x.type.is_static):
+        src.emit(d.DynamicSqueeze(), [x] if operand is None else [x, operand])
         return
-    rank = src.rank(x)
     if axes is None:
         axes = tuple(i for i, dim in enumerate(x.shape or ()) if dim == 1)
-    src.emit(s.Squeeze(axes=tuple(sorted({src.axis(a, rank) for a in axes}))), [x])
+    places = _places(src, axes, x.type.rank)
+    if places is None:
+        src.emit(d.DynamicSqueeze(), [x, operand or src.const(np.asarray(axes, np.int64))])
+        return
+    src.emit(s.Squeeze(axes=tuple(sorted(set(places)))), [x])
+
+
+def _axes(src: Source) -> tuple[tuple[int, ...] | None, Value | None]:
+    """Axes, an attribute before opset 13, and the operand that has been in its place since."""
+    if src.version < 13:
+        return src.int_list("axes"), None
+    return src.ints(1), src.optional(1)
+
+
+def _places(src: Source, axes: tuple[int, ...], rank: int | None) -> tuple[int, ...] | None:
+    """Axes counted from the front; None where that takes a rank that isn't known."""
+    if rank is not None:
+        return tuple(src.axis(axis, rank) for axis in axes)
+    return axes if min(axes, default=0) >= 0 else None
 
 
 def import_unsqueeze(src: Source) -> None:
     """Unsqueeze: axes are those of the result."""
     x = src.operand(0)
-    axes = src.int_list("axes") if src.version < 13 else src.ints(1)
+    axes, operand = _axes(src)
     if axes is None:
-        if src.version < 13:
+        if operand is None:
             raise src.fail("axes are missing")
-        src.emit(d.DynamicUnsqueeze(), [x, src.operand(1)])
+        src.emit(d.DynamicUnsqueeze(), [x, operand])
         return
-    rank = src.rank(x) + len(axes)
-    places = tuple(sorted(src.axis(a, rank) for a in axes))
+    rank = x.type.rank
+    places = _places(src, axes, None if rank is None else rank + len(axes))
+    if places is None:
+        src.emit(d.DynamicUnsqueeze(), [x, operand or src.const(np.asarray(axes, np.int64))])
+        return
     if len(set(places)) != len(places):
         raise src.fail(f"axes {list(axes)} name a dimension twice")
-    src.emit(s.Unsqueeze(axes=places), [x])
+    src.emit(s.Unsqueeze(axes=tuple(sorted(places))), [x])
 
 
 def import_concat(src: Source) -> None:

@@ -62,10 +62,11 @@ def export_squeeze(node: Node, t: Target) -> None:
         options = ("SqueezeOptions", {"squeeze_dims": op.axes})
         t.emit("SQUEEZE", [t.tensor(x)], y, options)
         return
-    tensor, dims = t.tensor(x), list(x.shape or ())
+    tensor, dims = t.tensor(x), None if x.shape is None else list(x.shape)
     for axis in op.axes[:-1]:
-        dims.insert(axis, 1)
-        kind = TensorType(x.dtype, tuple(dims), x.quant)
+        if dims is not None:
+            dims.insert(axis, 1)
+        kind = TensorType(x.dtype, None if dims is None else tuple(dims), x.quant)
         tensor = t.result("EXPAND_DIMS", [tensor, t.ints([axis])], kind, ("ExpandDimsOptions", {}))
     t.emit("EXPAND_DIMS", [tensor, t.ints([op.axes[-1]])], y, ("ExpandDimsOptions", {}))
 
