@@ -247,13 +247,17 @@ def _same_file(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> bool:
 
 
 def _describe_interface(report: ConversionReport, entry: Signature, written: Written) -> None:
+    keeps_states = bool(entry.states) and len(written.inputs) == len(entry.inputs)
+    whole = entry if keeps_states else entry.graph
     for values, names, rows in (
-        (entry.graph.inputs, written.inputs, report.inputs),
-        (entry.graph.outputs, written.outputs, report.outputs),
+        (whole.inputs, written.inputs, report.inputs),
+        (whole.outputs, written.outputs, report.outputs),
     ):
         for value, name in zip(values, names, strict=True):
             shape = None if value.shape is None else list(value.shape)
             rows.append((name, value.dtype.value, shape))
+    if keeps_states:  # inside the file, where its format has a place for them
+        return
     report.states = [
         (report.inputs[len(entry.inputs) + i][0], report.outputs[len(entry.outputs) + i][0])
         for i in range(len(entry.states))
