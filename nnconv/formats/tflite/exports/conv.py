@@ -45,6 +45,11 @@ class Weighted(NamedTuple):
         return {DType.UINT8: 1, DType.INT8: 3, DType.INT16: 4}[self.x.dtype]
 
 
+def _present(node: Node) -> tuple[int, ...]:
+    """The numbers of data, weights and bias."""
+    return tuple(i for i, value in enumerate(node.inputs[:3]) if value is not None)
+
+
 def weighted(node: Node, t: Target, *, narrow: bool = False, hybrid: bool = False) -> Weighted:
     """The operands of a node: all float32, or codes that the integer kernels take.
 
@@ -58,7 +63,7 @@ def weighted(node: Node, t: Target, *, narrow: bool = False, hybrid: bool = Fals
     assert x is not None
     assert weights is not None
     y = node.outputs[0]
-    operands = tuple(i for i, v in enumerate(node.inputs[:3]) if v is not None)
+    operands = _present(node)
     quantized = [v for v in (x, weights, bias, y) if v is not None and v.type.has_codes]
     if not quantized:
         t.require(node, plain=FLOAT32, operands=operands)
@@ -230,7 +235,7 @@ def export_conv_3d(node: Node, t: Target) -> None:
     filters = known_filters(t, weights)
     w = weighted(node, t)
     if w.integer:
-        raise Refused("it takes no codes", types=FLOAT32, operands=(0, 1, 2))
+        raise Refused("it takes no codes", types=FLOAT32, operands=_present(node))
     if op.groups > 1:
         raise t.refused("it has groups")
     if max(op.dilation) > 1:
@@ -305,15 +310,15 @@ def export_conv_transpose(node: Node, t: Target) -> None:
     window = filters[1:-1]
     w = weighted(node, t)
     if w.integer and rank == 3:
-        raise Refused("it takes no codes", types=FLOAT32, operands=(0, 1, 2))
+        raise Refused("it takes no codes", types=FLOAT32, operands=_present(node))
     if op.size is not None or op.padding.same:
         raise t.refused("its extents are given, and those of its operand aren't known")
-    if op.groups > 1 or max(op.dilation) > 1:
+    beyond = any(more >= step for more, step in zip(op.output_padding, op.stride, strict=True))
+    if op.groups > 1 or max(op.dilation) > 1 or beyond:
+        why = "its result reaches beyond its windows" if beyond else "it has groups or dilations"
         if w.integer:
-            raise Refused("it has groups or dilations", types=FLOAT32, operands=(0, 1, 2))
-        raise t.refused("it has groups or dilations")
-    if any(more >= step for more, step in zip(op.output_padding, op.stride, strict=True)):
-        raise t.refused("its result reaches beyond its windows")
+            raise Refused(why, types=FLOAT32, operands=_present(node))
+        raise t.refused(why)
     reach = _reach(op, extents, window)
     shape = _full_shape(t, x, op, reach, filters)
     bias = bias_tensor(t, w, filters[0])

@@ -49,6 +49,13 @@ def _version(x: Value) -> int:
     return _VERSIONS.get(x.dtype, 1) if x.type.has_codes else 1
 
 
+def _refused(x: Value, why: str) -> Refused:
+    """The exception for a pool that is decomposed: in floats, where it is of codes."""
+    if x.type.has_codes:
+        return Refused(why, types=FLOAT32, operands=(0,))
+    return Refused(why)
+
+
 def export_max_pool(node: Node, t: Target) -> None:
     """MAX_POOL_2D; other paddings than SAME by a PADV2 of the lowest number."""
     op, y = node.op, node.outputs[0]
@@ -56,7 +63,7 @@ def export_max_pool(node: Node, t: Target) -> None:
     x, extents = _operand(node, t, op)
     t.require(node, plain=FLOAT32, codes=ACTIVATION_CODES)
     if any(spread > 1 for spread in op.dilation):
-        raise t.refused("it has dilations")
+        raise _refused(x, "it has dilations")
     scheme = scheme_of(extents, op.padding, op.window, op.stride, (1, 1))
     padding = op.reached(extents)
     if padding is None:
@@ -81,12 +88,12 @@ def export_average_pool(node: Node, t: Target) -> None:
     if x.quant != y.quant:
         raise Refused("its result has other parameters", types=FLOAT32, operands=(0,))
     if not op.is_plain and (op.reached(extents) != op.padding or max(op.dilations) > 1):
-        raise t.refused("it has dilations, or windows that reach beyond the padding")
+        raise _refused(x, "it has dilations, or windows that reach beyond the padding")
     scheme = scheme_of(extents, op.padding, op.window, op.stride, (1, 1))
     if scheme is Scheme.SAME and op.count_padding:
         scheme = None
     if scheme is None and not op.count_padding:
-        raise t.refused("it leaves padding out that isn't SAME")
+        raise _refused(x, "it leaves padding out that isn't SAME")
     options = _options(op, Scheme.VALID if scheme is None else scheme, t)
     data = t.tensor(x) if scheme is not None else padded(t, x, op.padding)
     t.emit("AVERAGE_POOL_2D", [data], y, options, version=_version(x))
