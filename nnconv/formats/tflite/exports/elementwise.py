@@ -19,6 +19,7 @@ from nnconv.formats.tflite.exporter import (
     NO_TYPES,
     Exporter,
     Target,
+    export_in_floats,
 )
 from nnconv.ir.dtype import BOOLS, DType
 from nnconv.ir.graph import Node, Value
@@ -156,17 +157,19 @@ def export_arithmetic(node: Node, t: Target) -> None:
     t.emit(form.name, [t.tensor(v) for v in node.inputs], y, (form.table, fields))
 
 
+_LOGISTIC: dict[DType, Quant] = {
+    DType.INT8: Quant.per_tensor(1 / 256, -128),
+    DType.UINT8: Quant.per_tensor(1 / 256),
+    DType.INT16: Quant.per_tensor(1 / 32768),
+}
+"""The parameters of what LOGISTIC gives."""
+
+
 def export_sigmoid(node: Node, t: Target) -> None:
     """LOGISTIC: quantized results have the parameters of the range 0 to 1."""
     t.require(node, plain=FLOAT32, codes=ACTIVATION_CODES)
     y = node.outputs[0]
-    quant = None
-    if y.quant is not None:
-        quant = {
-            DType.INT8: Quant.per_tensor(1 / 256, -128),
-            DType.UINT8: Quant.per_tensor(1 / 256),
-            DType.INT16: Quant.per_tensor(1 / 32768),
-        }[y.dtype]
+    quant = t.given(y, _LOGISTIC)
     _check_zero_point(node.inputs[0], t)
     t.emit("LOGISTIC", [t.tensor(node.inputs[0])], y, quant=quant)
 
@@ -295,4 +298,5 @@ EXPORTERS: dict[type[Op], Exporter] = {
     e.PRelu: export_prelu,
     e.Select: export_select,
     e.Clip: export_clip,
+    **dict.fromkeys((e.Ceil, e.Round, e.Elu), export_in_floats),
 }

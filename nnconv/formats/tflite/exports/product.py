@@ -9,7 +9,9 @@ from nnconv.ops import product as p
 
 
 def export_lacking(node: Node, t: Target) -> None:
-    """What is decomposed in whatever type it has."""
+    """What is decomposed in whatever type it has, codes in floats."""
+    if any(v is not None and v.type.has_codes for v in (*node.inputs, *node.outputs)):
+        raise t.to_floats(f"TFLite has no {node.op.name}")
     raise t.refused(f"TFLite has no {node.op.name}")
 
 

@@ -1,0 +1,132 @@
+"""Ops of real numbers on codes: QDQ in ONNX files; in .tflite files in floats, or on the codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnconv.ir import Builder, DType, Op, Quant, Value
+from nnconv.ops import activation as a
+from nnconv.ops import elementwise as e
+from nnconv.ops import norm
+from nnconv.ops import numeric as n
+from nnconv.ops import product as p
+from nnconv.ops import reduce as r
+from support.onnx_spine import IrCase, check_ir
+from support.tflite_spine import TfliteCase, check_tflite
+
+Build = Callable[[Builder], Value]
+
+X = {
+    DType.INT8: Quant.per_tensor(0.03, -5),
+    DType.UINT8: Quant.per_tensor(0.03, 120),
+    DType.INT16: Quant.per_tensor(0.0002),
+}
+Y = {
+    DType.INT8: Quant.per_tensor(0.05, 3),
+    DType.UINT8: Quant.per_tensor(0.05, 131),
+    DType.INT16: Quant.per_tensor(0.0003),
+}
+
+SHAPE = (2, 3, 4)
+
+
+def unary(op: Op, dtype: DType) -> Build:
+    """An op of codes of other parameters than its result's."""
+    return lambda b: b.add(op, [b.input("x", dtype, SHAPE, quant=X[dtype])], quant=Y[dtype])
+
+
+UNARY: tuple[Op, ...] = (
+    *(n.Tan(), n.Atan(), n.Sinh(), n.Cosh(), n.Asinh(), n.Erf()),
+    *(a.Softplus(), a.Softsign(), a.Mish(), a.Swish(), a.Selu(), a.Celu(), a.HardSigmoid()),
+    *(a.ThresholdedRelu(alpha=0.51), a.Shrink(lambd=0.51, bias=0.2)),
+    *(e.HardSwish(), e.Gelu(), e.Elu(), e.LeakyRelu(alpha=0.1), e.Abs(), e.Tanh(), e.Sigmoid()),
+    *(e.Clip(low=-1.0, high=1.0), e.Clip(low=0.0, high=6.0)),
+    *(r.ReduceMean(axes=(1,)), r.ReduceSum(axes=(1,)), r.ReduceMax(axes=(1, 2), keep_dims=True)),
+    *(r.ReduceMin(axes=(0,)), r.ReduceL1(axes=(1,)), r.ReduceL2(axes=(1,), keep_dims=True)),
+    *(r.ReduceLogSumExp(axes=(2,)), r.ReduceSumSquare(axes=(2,)), r.ReduceProd(axes=(1,))),
+    *(r.CumSum(axis=1), r.CumProd(axis=1)),
+    *(norm.Softmax(axis=2), norm.Softmax(axis=1), norm.LogSoftmax(axis=2), norm.Hardmax(axis=2)),
+)
+
+
+def binary(op: Op, dtype: DType) -> Build:
+    """An op of two operands of codes."""
+
+    def build(b: Builder) -> Value:
+        x = b.input("a", dtype, SHAPE, quant=X[dtype])
+        return b.add(op, [x, b.input("b", dtype, SHAPE, quant=Y[dtype])], quant=Y[dtype])
+
+    return build
+
+
+BINARY: tuple[Op, ...] = (
+    *(e.Add(), e.Sub(), e.Mul(), e.Maximum(), e.Minimum(), e.PRelu(), e.SquaredDifference()),
+    *(n.MaxOf(), n.MinOf(), n.MeanOf()),
+)
+
+
+def _clip(dtype: DType) -> Build:
+    def build(b: Builder) -> Value:
+        x = b.input("x", dtype, SHAPE, quant=X[dtype])
+        bounds = [b.input(name, DType.FLOAT32, ()) for name in ("low", "high")]
+        return b.add(n.ClipBetween(), [x, *bounds], quant=Y[dtype])
+
+    return build
+
+
+def _gemm(dtype: DType) -> Build:
+    def build(b: Builder) -> Value:
+        x = b.input("x", dtype, (3, 4), quant=X[dtype])
+        w = b.input("w", dtype, (4, 5), quant=X[dtype])
+        return b.add(p.Gemm(alpha=0.5), [x, w], quant=Y[dtype])
+
+    return build
+
+
+def _einsum(dtype: DType) -> Build:
+    def build(b: Builder) -> Value:
+        x = b.input("x", dtype, (2, 3, 4), quant=X[dtype])
+        w = b.input("w", dtype, (2, 4, 5), quant=X[dtype])
+        return b.add(p.Einsum(equation="bij,bjk->bik"), [x, w], quant=Y[dtype])
+
+    return build
+
+
+BOUNDS = [None, np.array(-0.5, np.float32), np.array(1.25, np.float32)]
+
+BUILDS: list[tuple[str, Build, list[np.ndarray | None] | None]] = [
+    (f"{op!r} {dtype}", make(op, dtype), None)
+    for make, ops in ((unary, UNARY), (binary, BINARY))
+    for op in ops
+    for dtype in X
+] + [
+    (f"{name} {dtype}", make(dtype), feeds)
+    for name, make, feeds in (
+        ("clip", _clip, BOUNDS),
+        ("gemm", _gemm, None),
+        ("einsum", _einsum, None),
+    )
+    for dtype in X
+]
+
+ONNX = [
+    IrCase(name, build, feeds, opsets=(21,), evaluated=False, format=source)
+    for name, build, feeds in BUILDS
+    for source in ("onnx",)
+]
+
+TFLITE = [TfliteCase(name, build, feeds) for name, build, feeds in BUILDS]
+
+
+@pytest.mark.parametrize("case", ONNX, ids=str)
+def test_codes_as_onnx(case: IrCase, tmp_path: Path) -> None:
+    check_ir(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", TFLITE, ids=str)
+def test_codes_as_tflite(case: TfliteCase, tmp_path: Path) -> None:
+    check_tflite(case, tmp_path)
