@@ -1,4 +1,7 @@
-"""Takes out moves that move nothing, and makes one of two that follow each other."""
+"""Takes out moves that move nothing, and makes one of two that follow each other.
+
+So it does sums with zeros, and selections that always give the same operand.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import ClassVar
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation
 from nnconv.ir.types import Shape
+from nnconv.ops.elementwise import Add, Select
 from nnconv.ops.shape import (
     BroadcastTo,
     Concat,
@@ -89,6 +93,8 @@ _CANDIDATES = (
     Slice,
     Pad,
     Reverse,
+    Select,
+    Add,
 )
 
 
@@ -155,8 +161,36 @@ def _as_numbers(shape: Shape) -> tuple[int, ...] | None:
     return dims
 
 
+def _chosen(node: Node) -> Value | None:
+    """What a Select always gives."""
+    condition, then, otherwise = node.inputs
+    if condition is None or condition.data is None or not condition.data.size:
+        return None
+    if condition.data.all():
+        return then
+    return None if condition.data.any() else otherwise
+
+
+def _added_to(node: Node) -> Value | None:
+    """What zeros are added to."""
+    op = node.op
+    assert isinstance(op, Add)
+    if op.activation is not Activation.NONE:
+        return None
+    for zeros, other in (node.inputs, node.inputs[::-1]):
+        if zeros is None or zeros.data is None or zeros.quant is not None:
+            continue
+        if not zeros.data.any():
+            return other
+    return None
+
+
 def _unchanged(node: Node) -> Value | None:
     """The operand, where the result is just that."""
+    if isinstance(node.op, Select | Add):
+        y, found = node.outputs[0], (_chosen if isinstance(node.op, Select) else _added_to)(node)
+        same = found is not None and found.shape is not None and found.shape == y.shape
+        return found if same and found is not None and found.quant == y.quant else None
     x = _source(node)
     if x is None or not _moves_nothing(node, x):
         return None

@@ -48,6 +48,13 @@ NOTHING: dict[str, Made] = {
     "tile": lambda b, x: b.add(s.Tile(repeats=(1, 1, 1)), [x]),
     "broadcast": lambda b, x: b.add(s.BroadcastTo(shape=(2, 3, 4)), [x]),
     "reverse": lambda b, x: b.add(Reverse(axes=()), [x]),
+    "sum with zeros": lambda b, x: b.add(e.Add(), [b.const(np.zeros((3, 1), np.float32)), x]),
+    "always the first": lambda b, x: b.add(
+        e.Select(), [b.const(np.ones((3, 1), np.bool_)), x, b.const(np.zeros((), np.float32))]
+    ),
+    "always the second": lambda b, x: b.add(
+        e.Select(), [b.const(np.zeros((), np.bool_)), b.const(np.zeros((), np.float32)), x]
+    ),
     "transposes": lambda b, x: b.add(
         s.Transpose(perm=(2, 0, 1)), [b.add(s.Transpose(perm=(1, 2, 0)), [x])]
     ),
