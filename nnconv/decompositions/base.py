@@ -22,12 +22,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from nnconv.decompositions.refit import refit, split_activation
+from nnconv.decompositions.refit import in_floats, refit, split_activation
 from nnconv.errors import Reason
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Op
+from nnconv.ir.op import Op, QuantRule
 from nnconv.ir.types import TensorType, merge_shapes
 from nnconv.ops.quantize import Bitcast, Dequantize
 from nnconv.ops.shape import Identity
@@ -125,6 +125,9 @@ def replace(node: Node, refusal: Refused, evaluate: Evaluate) -> list[Node] | No
             break
         builder.drop()
         results = decomposition(node, builder)
+        if results is not None and any(_loses_codes(new) for new in builder.added):
+            builder.drop()  # it is of real numbers
+            results = in_floats(node, builder)
     if results is None:
         builder.drop()
         return None
@@ -138,6 +141,15 @@ def replace(node: Node, refusal: Refused, evaluate: Evaluate) -> list[Node] | No
         made.discard(own)
     builder.graph.remove(node)
     return _folded(builder, evaluate)
+
+
+def _loses_codes(node: Node) -> bool:
+    """Whether a node computes with codes to numbers that nobody could read as such."""
+    return (
+        node.op.quant_rule is QuantRule.REAL
+        and any(v is not None and v.type.has_codes for v in node.inputs)
+        and any(v.dtype.is_integer and not v.type.has_codes for v in node.outputs)
+    )
 
 
 def _take_place(node: Node, old: Value, new: Value, made: set[Value]) -> None:

@@ -9,8 +9,16 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
+from nnconv.ir.quant import Quant
 from nnconv.ops import elementwise as e
-from nnconv.ops.quantize import Bitcast, Cast, DynamicQuantize, LooseCast
+from nnconv.ops.quantize import (
+    Bitcast,
+    Cast,
+    Dequantize,
+    DynamicQuantize,
+    LooseCast,
+    Quantize,
+)
 from nnconv.ops.reduce import ReduceMax, ReduceMin
 
 
@@ -32,6 +40,50 @@ def decompose_dynamic_quantize(node: Node, b: Builder) -> list[Value] | None:
     codes = b.add(e.Clip(low=0.0, high=255.0), [b.add(e.Add(), [steps, point])])
     to_byte = Cast(dtype=DType.UINT8)
     return [b.add(to_byte, [codes]), scale, b.add(to_byte, [point])]
+
+
+def quantize_by_arithmetic(node: Node, b: Builder) -> list[Value] | None:
+    """Quantize by its formula, on float32: for codes that no kernel makes."""
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, Quantize)
+    assert x is not None
+    if y.quant is None or y.quant.block:
+        return None
+    if x.type.has_codes:
+        real = b.add(Dequantize(dtype=DType.FLOAT32), [x])
+        return [b.add(op, [real], quant=y.quant)]
+    if x.dtype is not DType.FLOAT32:
+        wide = b.add(Cast(dtype=DType.FLOAT32), [x])
+        return [b.add(op, [wide], quant=y.quant)]
+    scale, point = _spread(y.quant, x, b)
+    steps = b.add(e.Round(), [b.add(e.Div(), [x, scale])])
+    low, high = y.dtype.int_range
+    codes = b.add(e.Clip(low=low, high=high), [b.add(e.Add(), [steps, point])])
+    number = b.add(Cast(dtype=y.dtype), [codes])
+    return list(b.add_typed(Bitcast(dtype=y.dtype), [number], [y.type]))
+
+
+def dequantize_by_arithmetic(node: Node, b: Builder) -> list[Value] | None:
+    """Dequantize by its formula, on float32: for codes that no kernel reads."""
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, Dequantize)
+    assert x is not None
+    if x.quant is None or x.quant.block:
+        return None
+    scale, point = _spread(x.quant, x, b)
+    number = b.add(Cast(dtype=DType.FLOAT32), [b.add(Bitcast(dtype=x.dtype), [x])])
+    real = b.add(e.Mul(), [b.add(e.Sub(), [number, point]), scale])
+    return [real if op.dtype is DType.FLOAT32 else b.add(Cast(dtype=op.dtype), [real])]
+
+
+def _spread(quant: Quant, x: Value, b: Builder) -> tuple[Value, Value]:
+    """Scale and zero point as constants that broadcast against ``x``."""
+    shape = ()
+    if quant.axis is not None and not quant.is_per_tensor:
+        assert x.type.rank is not None, "parameters of channels have an axis"
+        shape = (-1, *(1,) * (x.type.rank - 1 - quant.axis))
+    scale, point = (np.asarray(n, np.float32) for n in (quant.scale, quant.zero_point))
+    return b.const(scale.reshape(shape)), b.const(point.reshape(shape))
 
 
 def cast_by_bits(node: Node, b: Builder) -> list[Value] | None:
@@ -86,6 +138,8 @@ def cast_to_low_bits(node: Node, b: Builder) -> list[Value] | None:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    Quantize: (quantize_by_arithmetic,),
+    Dequantize: (dequantize_by_arithmetic,),
     DynamicQuantize: (decompose_dynamic_quantize,),
     Cast: (cast_by_bits, cast_by_floats),
     LooseCast: (cast_by_bits, cast_to_low_bits),

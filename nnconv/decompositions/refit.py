@@ -85,7 +85,7 @@ def as_bits(
     values = [v for i in operands if (v := node.inputs[i]) is not None]
     exact = node.op.quant_rule is QuantRule.EXACT
     kinds_of = {(v.dtype, None if exact else v.quant) for v in (*values, *node.outputs)}
-    if len(kinds_of) != 1:
+    if not values or len(kinds_of) != 1:
         return None
     old = values[0].type
     carriers = _CARRIERS.get(old.dtype.bits, ())

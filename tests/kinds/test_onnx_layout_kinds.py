@@ -278,7 +278,7 @@ def network() -> tuple[list[NodeProto], dict[str, np.ndarray]]:
         "w1": whole_numbers(4, 3, 3, 3), "b1": whole_numbers(4), "k": whole_numbers(4, 1, 1),
         "w2": whole_numbers(4, 4, 3, 3), "s": np.float32([1, 2, 1, 0.5]), "o": whole_numbers(4),
         "m": whole_numbers(4), "v": np.float32([1, 4, 2, 3]), "zero": np.float32(0),
-        "six": np.float32(6), "w3": whole_numbers(12, 12, 1, 1) / 64, 
+        "six": np.float32(6), "w3": whole_numbers(12, 12, 1, 1) / 64,
         "w4": whole_numbers(12, 1, 3, 3), "sc": np.float32([1, 1, 2, 2]), "hw": ints(2, 3),
     }  # fmt: skip
     return nodes, constants

@@ -37,7 +37,7 @@ from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op, Role
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType
-from nnconv.ops.quantize import Cast, Dequantize
+from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.shape import Identity
 
 Exporter: TypeAlias = "Callable[[Node, Target], None]"
@@ -74,6 +74,7 @@ class FileTarget:
         evaluate: runs one node on constants.
         subgraphs: the finished subgraphs; an entry is None while its graph is being exported.
         notes: what a user should know of how nodes were carried over.
+        islands: by op, the results of nodes on codes that compute with floats, and why they do.
         own_states: states that an operator may keep in a variable tensor: before and after a run.
         kept: those of them that one does keep, as they are before a run.
     """
@@ -81,6 +82,7 @@ class FileTarget:
     evaluate: Evaluate
     subgraphs: list[build.Subgraph | None] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
+    islands: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     own_states: Mapping[Value, Value] = field(default_factory=dict)
     kept: set[Value] = field(default_factory=set)
 
@@ -235,6 +237,8 @@ class Target:
         target = dtype or value.dtype
         if value.quant == quant and value.dtype is target:
             return self.tensor(value)
+        if any(has_wide_point(k, q) for k, q in ((value.dtype, value.quant), (target, quant))):
+            raise self.to_floats(f"`{value.name}` has 16 bits and a zero point")
         kind = TensorType(target, value.shape, quant)
         return self.result("QUANTIZE", [self.tensor(value)], kind, ("QuantizeOptions", {}))
 
@@ -312,9 +316,26 @@ class Target:
         if quant is None or value.quant is None or value.quant == quant:
             self.operator(name, inputs, [self.declare(value)], options, version=version, **more)
             return
+        if has_wide_point(value.dtype, value.quant):
+            raise self.to_floats(f"`{value.name}` has 16 bits and a zero point")
         kind = TensorType(value.dtype, value.shape, quant)
         made = self.result(name, inputs, kind, options, version=version, **more)
         self.operator("QUANTIZE", [made], [self.declare(value)], ("QuantizeOptions", {}))
+
+    def given(self, value: Value, table: Mapping[DType, Quant]) -> Quant | None:
+        """The parameters, by type, that an operator gives to codes whatever the file says.
+
+        None for a value without codes.
+
+        Raises:
+            Refused: the value's steps are finer, and would be lost: floats have them.
+        """
+        if value.quant is None:
+            return None
+        quant = table[value.dtype]
+        if value.quant.scale[0] < _FINEST * quant.scale[0]:
+            raise self.to_floats(f"the operator's steps are coarser than those of `{value.name}`")
+        return quant
 
     # ---------------------------------------------------------------- refusals
 
@@ -399,10 +420,13 @@ class Target:
                 reason=refusal.reason,
                 hint=refusal.hint,
             )
+            coded = _reads_codes(node)
             parts = replace(node, refusal, self.file.evaluate) if steps else None
             if parts is None:
                 self._stand_in(node)
                 return [item]
+            if coded and any(isinstance(part.op, Dequantize) for part in parts):
+                self.file.islands.setdefault(node.op.name, []).append((name, refusal.why))
         else:
             return []
         return [again for part in parts for again in self._export(part, steps - 1)]
@@ -440,6 +464,18 @@ class Target:
         )
 
 
+def _reads_codes(node: Node) -> bool:
+    """Whether a node works on codes that are no constants, and is no conversion itself."""
+    return not isinstance(node.op, Quantize | Dequantize) and any(
+        v is not None and v.type.has_codes and v.data is None for v in node.inputs
+    )
+
+
+def has_wide_point(dtype: DType, quant: Quant | None) -> bool:
+    """Whether codes have 16 bits and a zero point, which no kernel knows."""
+    return dtype is DType.INT16 and quant is not None and not quant.is_symmetric
+
+
 def _no_form(_node: Node, _target: Target) -> None:
     raise Refused("no TFLite form is known", reason=Reason.NOT_IMPLEMENTED)
 
@@ -450,6 +486,10 @@ class NotExportable(Exception):  # noqa: N818 - a refusal that the writer collec
     def __init__(self, *items: UnsupportedItem) -> None:
         super().__init__("; ".join(map(str, items)))
         self.items = items
+
+
+_FINEST = 0.9
+"""A result's steps may be so much finer than those that an operator gives."""
 
 
 def export_in_floats(node: Node, t: Target) -> None:

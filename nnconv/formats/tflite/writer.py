@@ -56,9 +56,17 @@ def to_wire(
         inputs=[main.tensors[i].name for i in main.inputs],
         outputs=[main.tensors[i].name for i in main.outputs],
         counts=dict(counts),
-        notes=list(target.notes),
+        notes=[*target.notes, *_islands(target)],
     )
     return file, report
+
+
+def _islands(target: FileTarget) -> list[str]:
+    return [
+        f"{op} computes with floats between quantized values, TFLite doesn't take its codes "
+        f"({len(found)}, first `{found[0][0]}`: {found[0][1]})"
+        for op, found in target.islands.items()
+    ]
 
 
 def _signatures(model: Model, signature: Signature, main: build.Subgraph) -> list[build.Signature]:

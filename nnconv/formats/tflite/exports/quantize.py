@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnconv.formats.tflite.exporter import FLOAT32, Exporter, Target
+from nnconv.formats.tflite.exporter import FLOAT32, Exporter, Target, has_wide_point
 from nnconv.formats.tflite.types import CODES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -73,7 +73,15 @@ def export_quantize(node: Node, t: Target) -> None:
             raise t.refused(f"QUANTIZE from {x.dtype} to {y.dtype} isn't known")
     elif y.dtype not in _FROM_FLOAT or x.dtype is not DType.FLOAT32:
         raise t.refused(f"QUANTIZE from {x.dtype} to {y.dtype} isn't known")
+    for value in (x, y):
+        _require_kernel(value, t)
     t.emit("QUANTIZE", [t.tensor(x)], y, ("QuantizeOptions", {}))
+
+
+def _require_kernel(value: Value, t: Target) -> None:
+    """See that kernels know the parameters of codes: those of 16 bits have no zero points."""
+    if has_wide_point(value.dtype, value.quant):
+        raise t.refused("codes of 16 bits have zero points")
 
 
 def export_dequantize(node: Node, t: Target) -> None:
@@ -89,6 +97,7 @@ def export_dequantize(node: Node, t: Target) -> None:
         raise t.refused(f"{x.type} has no codes")
     if x.dtype not in _TO_FLOAT or not ((x.quant and x.quant.is_per_tensor) or x.data is not None):
         raise t.refused(f"DEQUANTIZE of {x.type} isn't known")
+    _require_kernel(x, t)
     if y.dtype is DType.FLOAT32:
         t.emit("DEQUANTIZE", [t.tensor(x)], y, ("DequantizeOptions", {}))
         return
