@@ -12,6 +12,7 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
+from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType
 from nnconv.ops import activation as more
 from nnconv.ops import elementwise as e
@@ -64,16 +65,15 @@ def part(b: Builder, value: Value, index: int, start: int = 0, end: int | None =
     source = constant_behind(value)
     if source is not None and source.data is not None:
         data = source.data[index][start:end]
-        quant = source.quant
-        if quant is None or quant.axis is None:
-            kind = TensorType(source.dtype, data.shape, quant)
-            view = Value(value.name, kind, data=data, origin=value.origin)
-            if source is value:
-                return view
-            assert value.producer is not None
-            op = value.producer.op
-            assert isinstance(op, Cast | Dequantize)
-            return b.add(op, [view])
+        quant = _quant_of(source.quant, index, start, end)
+        kind = TensorType(source.dtype, data.shape, quant)
+        view = Value(value.name, kind, data=data, origin=value.origin)
+        if source is value:
+            return view
+        assert value.producer is not None
+        op = value.producer.op
+        assert isinstance(op, Cast | Dequantize)
+        return b.add(op, [view])
     count = value.shape[0] if value.shape is not None else None
     if count == 1:
         value = b.add(Squeeze(axes=(0,)), [value])
@@ -84,6 +84,16 @@ def part(b: Builder, value: Value, index: int, start: int = 0, end: int | None =
     rest = value.type.rank or 0
     starts, ends = (start, *[None] * (rest - 1)), (end, *[None] * (rest - 1))
     return b.add(Slice(starts=starts, ends=ends, strides=(1,) * rest), [value])
+
+
+def _quant_of(quant: Quant | None, index: int, start: int, end: int | None) -> Quant | None:
+    """The parameters of rows of x[index], by those of x."""
+    if quant is None or quant.axis is None:
+        return quant
+    if quant.axis == 0:
+        return Quant.per_tensor(quant.scale[index], quant.zero_point[index])
+    cut = slice(start, end) if quant.axis == 1 else slice(None)
+    return Quant(scale=quant.scale[cut], zero_point=quant.zero_point[cut], axis=quant.axis - 1)
 
 
 def product(b: Builder, x: Value, weights: Value, bias: Value | None = None) -> Value:

@@ -185,6 +185,53 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+def quantized(
+    id: str, *, both: bool = False, columns: bool = False, dtype: str = "int8", steps: int = 6
+) -> OnnxCase:
+    """DynamicQuantizeLSTM: weights in 8 bits with a scale a direction, or a column."""
+    rng = np.random.default_rng(3)
+    sides = 2 if both else 1
+    constants = {}
+    for name, rows in (("w", DEPTH), ("r", SIZE)):
+        real = rng.standard_normal((sides, rows, 4 * SIZE)) * 0.5
+        scale = np.abs(real).max(axis=1 if columns else (1, 2)) / 127
+        spread = scale[:, np.newaxis] if columns else scale[:, np.newaxis, np.newaxis]
+        shift = 0 if dtype == "int8" else 128
+        constants[name] = (np.rint(real / spread) + shift).astype(dtype)
+        constants[f"{name}s"] = scale.astype(np.float32)
+        constants[f"{name}p"] = np.full(scale.shape, shift, dtype)
+    constants["b"] = (0.3 * rng.standard_normal((sides, 8 * SIZE))).astype(np.float32)
+    made = node(
+        "DynamicQuantizeLSTM",
+        ["x", "w", "r", "b", "", "", "", "", "ws", "wp", "rs", "rp"],
+        ["y", "y_h", "y_c"],
+        hidden_size=SIZE,
+        domain="com.microsoft",
+        direction="bidirectional" if both else "forward",
+    )
+    return OnnxCase(
+        id,
+        made,
+        {"x": rng.standard_normal((steps, BATCH, DEPTH)).astype(np.float32)},
+        constants=constants,
+        results=["float32"] * 3,
+        domains={"com.microsoft": 1},
+        same_nodes=False,
+        tolerance=0.03,
+        note="onnxruntime quantizes the data of each product as well",
+    )
+
+
+QUANTIZED = [
+    quantized("int8"),
+    quantized("uint8", dtype="uint8"),
+    quantized("both", both=True),
+    quantized("columns", columns=True),
+    quantized("both, columns", both=True, columns=True),
+    quantized("long", steps=40),
+]
+
+
+@pytest.mark.parametrize("case", [*CASES, *QUANTIZED], ids=str)
 def test_recurrent(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)

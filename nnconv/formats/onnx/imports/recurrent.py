@@ -9,9 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from nnconv.formats.onnx.importer import Importer, Source
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
+from nnconv.ir.quant import Quant
+from nnconv.ops.quantize import Dequantize
 from nnconv.ops.recurrent import FUNCTIONS, Function, GruLayer, Layer, LstmLayer, RnnLayer
+from nnconv.ops.rewrite import transposed
 from nnconv.ops.shape import Transpose
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
@@ -92,11 +98,59 @@ def import_gru(src: Source) -> None:
 def import_lstm(src: Source) -> None:
     """LSTM."""
     coupled = bool(src.int("input_forget", 0))
-    _import(src, LstmLayer, ["Sigmoid", "Tanh", "Tanh"], coupled=coupled)
+    _import(src, LstmLayer, _LSTM, coupled=coupled)
 
+
+def import_dynamic_quantize_lstm(src: Source) -> None:
+    """DynamicQuantizeLSTM: LSTM of weights in 8 bits, which stand for their real values.
+
+    That the data of each product is quantized too, by its range at run time, is a matter of
+    onnxruntime's speed and not of the model.
+    """
+    given = [src.optional(i) for i in range(8)]
+    given[1:3] = [_weights(src, 1, 8), _weights(src, 2, 10)]
+    emit_layer(src, LstmLayer, _LSTM, given, {"coupled": bool(src.int("input_forget", 0))})
+
+
+def _weights(src: Source, place: int, scale_place: int) -> Value:
+    """Weights [D,I,4*H] in codes by their real values [D,4*H,I].
+
+    They have a scale for each direction, or for each direction and column.
+    """
+    codes = src.operand(place)
+    scale = src.required_constant(scale_place, "the scale of its weights")
+    point = src.constant(scale_place + 1)
+    points = np.zeros(scale.shape, np.int64) if point is None else point.astype(np.int64)
+    if codes.type.rank != 3 or points.size != scale.size:
+        raise src.fail(f"weights are {codes.type}, with {scale.size} scales, {points.size} points")
+    if scale.size == 1:
+        quant = Quant.per_tensor(float(scale.reshape(-1)[0]), int(points.reshape(-1)[0]))
+    else:
+        sides = (codes.shape or ())[0]
+        if scale.ndim == 2 and sides != 1:
+            return _widened(src, codes, scale, points)
+        axis = 0 if scale.ndim == 1 and sides == scale.size else 2
+        scales, zeros = scale.reshape(-1).tolist(), points.reshape(-1).tolist()
+        quant = Quant(scale=tuple(scales), zero_point=tuple(zeros), axis=axis)
+    real = src.add(Dequantize(dtype=DType.FLOAT32), [src.scope.reread(codes, quant)])
+    return transposed(src.builder, real, (0, 2, 1))
+
+
+def _widened(src: Source, codes: Value, scale: np.ndarray, points: np.ndarray) -> Value:
+    """Weights with scales along two dimensions, which no Dequantize has."""
+    if codes.data is None:
+        raise src.unsupported(
+            "weights of both directions, by column, that are computed at run time"
+        )
+    real = (codes.data - points[:, np.newaxis]) * scale[:, np.newaxis]
+    return src.const(real.astype(np.float32).transpose(0, 2, 1), codes.name)
+
+
+_LSTM = ("Sigmoid", "Tanh", "Tanh")
 
 IMPORTERS: dict[str, Importer] = {
     "RNN": import_rnn,
     "GRU": import_gru,
     "LSTM": import_lstm,
+    "com.microsoft:DynamicQuantizeLSTM": import_dynamic_quantize_lstm,
 }
