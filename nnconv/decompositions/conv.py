@@ -72,20 +72,21 @@ def by_planes(node: Node, b: Builder) -> list[Value] | None:
     op = node.op
     assert isinstance(op, c.Conv3D)
     x, weights, bias = _operands(node)
-    dims, filters = static_shape(x.shape), static_shape(weights.shape)
-    if dims is None or filters is None or op.layout is not Layout.NHWC or x.type.has_codes:
+    y = node.outputs[0]
+    if not x.shape or not y.shape or op.layout is not Layout.NHWC or x.type.has_codes:
         return None
-    n, depth, height, width, channels = dims
-    padding = op.padding
+    dims, filters = static_shape(x.shape[1:]), static_shape(weights.shape)
+    result, padding = static_shape(y.shape[1:]), op.padding
+    if dims is None or filters is None or result is None or padding.same:
+        return None
+    n = x.shape[0] if isinstance(x.shape[0], int) else -1
+    depth, height, width, channels = dims
     before, after = padding.before, padding.after
-    result = static_shape(node.outputs[0].shape)
-    if padding.same or result is None:
-        return None
     if before[0] or after[0]:
         sides = ((0, before[0], 0, 0, 0), (0, after[0], 0, 0, 0))
         x = b.add(Pad(before=sides[0], after=sides[1]), [x])
         depth += before[0] + after[0]
-    planes = result[1]
+    planes = result[0]
     flat = c.Conv2D(
         layout=op.layout,
         stride=op.stride[1:],
@@ -99,11 +100,11 @@ def by_planes(node: Node, b: Builder) -> list[Value] | None:
         last = first + (planes - 1) * op.stride[0] + 1
         cut = Slice(
             starts=(0, first, 0, 0, 0),
-            ends=(n, last, *dims[2:]),
+            ends=(None, last, None, None, None),
             strides=(1, op.stride[0], 1, 1, 1),
         )
         part = b.add(cut, [x])
-        part = b.add(Reshape(shape=(n * planes, height, width, channels)), [part])
+        part = b.add(Reshape(shape=(max(n * planes, -1), height, width, channels)), [part])
         taps = b.add(
             Slice(
                 starts=(0, place, 0, 0, 0),
@@ -118,7 +119,7 @@ def by_planes(node: Node, b: Builder) -> list[Value] | None:
         activation = op.activation if last_one else Activation.NONE
         total = term if total is None else b.add(Add(activation=activation), [total, term])
     assert total is not None
-    return [b.add(Reshape(shape=result), [total])]
+    return [b.add(Reshape(shape=(n, *result)), [total])]
 
 
 def by_direct(node: Node, b: Builder) -> list[Value] | None:

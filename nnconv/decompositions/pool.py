@@ -77,12 +77,15 @@ def by_planes(node: Node, b: Builder) -> list[Value] | None:
     """
     op, x, y = node.op, _operand(node), node.outputs[0]
     assert isinstance(op, p.MaxPool3D | p.AveragePool3D)
-    dims, result = static_shape(x.shape), static_shape(y.shape)
+    if not x.shape or not y.shape:
+        return None
+    dims, result = static_shape(x.shape[1:]), static_shape(y.shape[1:])
     if dims is None or result is None or op.layout is not Layout.NHWC:
         return None
     kind = _PLANES[type(op)]
-    n, depth, height, width, channels = dims
-    _, planes, tall, wide, _ = result
+    n = x.shape[0] if isinstance(x.shape[0], int) else -1
+    depth, height, width, channels = dims
+    planes, tall, wide, _ = result
     padding, fields = op.padding, op.attributes()
 
     def part(cut: slice, *, tail: tuple[int, ...]) -> Op:
@@ -98,7 +101,7 @@ def by_planes(node: Node, b: Builder) -> list[Value] | None:
         around = Padding(pads[0], pads[1], padding.same, padding.lower)
         return kind(**(fields | sizes | {"padding": around}))
 
-    flat = b.add(Reshape(shape=(n * depth, height, width, channels)), [x])
+    flat = b.add(Reshape(shape=(max(n * depth, -1), height, width, channels)), [x])
     over_planes = b.add(part(slice(1, 3), tail=()), [flat], quant=y.quant)
     column = b.add(Reshape(shape=(n, depth, tall * wide, channels)), [over_planes])
     over_depth = b.add(part(slice(0, 1), tail=(1,)), [column], quant=y.quant)

@@ -21,7 +21,7 @@ from nnconv.ops.gather import Gather
 from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.reduce import ReduceMax, ReduceMean
 from nnconv.ops.rewrite import reshaped
-from nnconv.ops.shape import Concat, Range, Reshape, Transpose, Unsqueeze
+from nnconv.ops.shape import Concat, Range, Reshape, ShapeOf, Transpose, Unsqueeze
 from nnconv.ops.slices import Pad, Slice
 from nnconv.ops.window import Dilate
 
@@ -144,10 +144,20 @@ def _settled(
     return _Tap(a.cast(a.within(place, 0.0, extent - 1.0), DType.INT32), weight)
 
 
-def _as_rows(x: Value, shape: tuple[int, ...], b: Builder) -> Value:
+def _as_rows(x: Value, channels: int, b: Builder) -> Value:
     """X [N, C, spatial...] as [elements, C]."""
-    last = b.add(Transpose(perm=(0, *range(2, len(shape)), 1)), [x])
-    return b.add(Reshape(shape=(-1, shape[1])), [last])
+    rank = x.type.rank
+    assert rank is not None
+    last = b.add(Transpose(perm=(0, *range(2, rank), 1)), [x])
+    return b.add(Reshape(shape=(-1, channels)), [last])
+
+
+def _images(x: Value, count: int, a: Arithmetic) -> Value:
+    """The numbers of images, int32 [N]; ``count`` is -1 where it isn't known."""
+    if count >= 0:
+        return a.ints(np.arange(count))
+    sizes = a.b.add(ShapeOf(dtype=DType.INT32), [x])
+    return a.b.add(Range(), [a.ints(0), a.entry(sizes, 0), a.ints(1)])
 
 
 def grid_sample(node: Node, b: Builder) -> list[Value] | None:
@@ -156,19 +166,23 @@ def grid_sample(node: Node, b: Builder) -> list[Value] | None:
     assert isinstance(op, s.GridSample)
     assert x is not None
     assert grid is not None
-    shape, result = static_shape(x.shape), static_shape(y.shape)
+    if not x.shape or not y.shape:
+        return None
+    shape, result = static_shape(x.shape[1:]), static_shape(y.shape[2:])
     if shape is None or result is None or 0 in shape:
         return None
-    a, (n, channels, *extents) = Arithmetic(b), shape
-    places = b.add(Reshape(shape=(n, -1, len(extents))), [grid])
+    a, (channels, *extents) = Arithmetic(b), shape
+    n = x.shape[0] if isinstance(x.shape[0], int) else -1
+    area = int(np.prod(result))
+    places = b.add(Reshape(shape=(n, area, len(extents))), [grid])
     sides = []
     for i, extent in enumerate(extents):
         place = _component(places, len(extents) - 1 - i, 2, b)
         sides.append(_grid_taps(op, place, extent, a))
-    start = a.ints(np.arange(n).reshape(n, 1))
-    read = _read(_as_rows(x, shape, b), sides, extents, start, a)
-    image = b.add(Reshape(shape=(n, *result[2:], channels)), [read])
-    rank = len(shape)
+    start = b.add(Unsqueeze(axes=(1,)), [_images(x, n, a)])
+    read = _read(_as_rows(x, channels, b), sides, extents, start, a)
+    image = b.add(Reshape(shape=(n, *result, channels)), [read])
+    rank = len(x.shape)
     return [b.add(Transpose(perm=(0, rank - 1, *range(1, rank - 1))), [image])]
 
 
@@ -249,10 +263,10 @@ def roi_align(node: Node, b: Builder) -> list[Value] | None:
     assert x is not None
     assert regions is not None
     assert images is not None
-    shape = static_shape(x.shape)
+    shape = static_shape(x.shape[1:]) if x.shape else None
     if shape is None or not op.samples:
         return None
-    a, (_, channels, height, width) = Arithmetic(b), shape
+    a, (channels, height, width) = Arithmetic(b), shape
     shift = 0.5 if op.half_pixel else 0.0
     x1, y1, x2, y2 = (a.sub(v, shift) for v in _corners(regions, 0, op.scale, a))
     sides = []
@@ -268,7 +282,7 @@ def roi_align(node: Node, b: Builder) -> list[Value] | None:
         place = b.add(Unsqueeze(axes=(axis,)), [a.add(first, a.mul(bins, length))])
         sides.append(_region_taps(place, extent, a))  # [R, points, 1] and [R, 1, points]
     start = b.add(Reshape(shape=(-1, 1, 1)), [a.cast(images, DType.INT32)])
-    rows = _as_rows(x, shape, b)
+    rows = _as_rows(x, channels, b)
     split = (-1, op.size[0], op.samples, op.size[1], op.samples, channels)
     if op.greatest:
         points: Value | None = None
@@ -289,10 +303,10 @@ def max_roi_pool(node: Node, b: Builder) -> list[Value] | None:
     assert isinstance(op, s.MaxRoiPool)
     assert x is not None
     assert regions is not None
-    shape = static_shape(x.shape)
+    shape = static_shape(x.shape[2:]) if x.shape else None
     if shape is None:
         return None
-    a, (_, _, height, width) = Arithmetic(b), shape
+    a, (height, width) = Arithmetic(b), shape
     which = a.cast(_component(regions, 0, 1, b), DType.INT32)
     last = b.add(Transpose(perm=(0, 2, 3, 1)), [x])
     data = b.add(Unsqueeze(axes=(2,)), [b.add(Gather(axis=0), [last, which])])  # [R, H, 1, W, C]

@@ -83,6 +83,7 @@ def direct() -> list[OnnxCase]:
         ),
         conv("conv 3-D", 3, pads=[1, 0, 1, 1, 1, 0], strides=[2, 1, 1]),
         conv("conv 3-D groups", 3, group=2, dilations=[2, 1, 1]),
+        conv("conv 3-D groups, open batch", 3, group=2, open_=[0], more=True),
         conv("conv 2-D groups", 2, group=2, dilations=[2, 1]),
         conv("conv depthwise", 2, group=4, filters=4),
         conv("conv depthwise, two filters each", 2, group=4, filters=8),
@@ -195,6 +196,8 @@ def pools() -> list[OnnxCase]:
                 pool(op, rank, "same", strides=steps, auto_pad="SAME_UPPER"),
                 pool(op, rank, "same lower", strides=steps, auto_pad="SAME_LOWER"),
             ]
+        uneven = [1, 0, 1, 1, 1, 0]
+        cases.append(pool(op, 3, "open batch", open_=[0], pads=uneven))
         cases.append(pool(op, 2, "open", open_=[0, 2, 3], strides=[2, 2], pads=[0, 0, 0, 0]))
     for rank in SPATIAL:
         uneven = [1, 0, 1][:rank] + [1, 1, 0][:rank]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,13 @@ def grid(mode: str, padding: str, align: int, rank: int = 2, opset: int = 20) ->
         {"x": random((2, 3, *extents), 2), "grid": places},
         opset=opset,
     )
+
+
+def open_grid() -> OnnxCase:
+    one = grid("linear", "zeros", 0)
+    feeds = {name: random((5, *a.shape[1:]), 11) for name, a in one.feeds.items()}
+    batch = {name: [0] for name in one.feeds}
+    return replace(one, id="grid of an open batch", open=batch, more=[feeds])
 
 
 def grids() -> list[OnnxCase]:
@@ -185,6 +193,7 @@ COLUMNS = [
 
 CASES = [
     *grids(),
+    open_grid(),
     *(affine(rank, corners) for rank in (2, 3) for corners in (0, 1)),
     affine(2, 0, constant=False),
     *REGION_CASES,
