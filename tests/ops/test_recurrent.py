@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from support.onnx_routes import OnnxCase, check_routes, node
+from support.onnx_routes import OnnxCase, check_routes, node, run_onnxruntime
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 BATCH, DEPTH, SIZE = 2, 5, 3
@@ -232,6 +233,38 @@ QUANTIZED = [
 ]
 
 
-@pytest.mark.parametrize("case", [*CASES, *QUANTIZED], ids=str)
+def of_type(case: OnnxCase, dtype: str) -> OnnxCase:
+    """The case in another float type, which onnxruntime has no kernels for."""
+
+    def typed(arrays: Mapping[str, np.ndarray], kind: str = dtype) -> dict[str, np.ndarray]:
+        return {k: a.astype(dtype).astype(kind) for k, a in arrays.items()}
+
+    feeds, constants = typed(case.feeds, "float32"), typed(case.constants, "float32")
+    same = replace(case, feeds=feeds, constants=constants)
+    wanted = run_onnxruntime(same.model().SerializeToString(), feeds)
+
+    return replace(
+        case,
+        id=f"{case.id}, {dtype}",
+        feeds=typed(case.feeds),
+        more=(),
+        constants=typed(case.constants),
+        expected=[a.astype(dtype) for a in wanted],
+        same_nodes=False,
+        tolerance=3e-3 if dtype == "float16" else 1e-5,
+    )
+
+
+TYPED = [
+    of_type(
+        layer(f"typed {op}, {steps}", op, steps=steps, given="bhc", both=True, scale=0.4), dtype
+    )
+    for op in GATES
+    for steps in (3, 40)
+    for dtype in ("float16", "float64")
+]
+
+
+@pytest.mark.parametrize("case", [*CASES, *QUANTIZED, *TYPED], ids=str)
 def test_recurrent(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)
