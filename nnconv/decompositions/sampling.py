@@ -10,6 +10,7 @@ import numpy as np
 
 from nnconv.decompositions.arithmetic import Arithmetic
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.columns import add_up, part_of, scatter
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -22,8 +23,6 @@ from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.reduce import ReduceMax, ReduceMean
 from nnconv.ops.rewrite import reshaped
 from nnconv.ops.shape import Concat, Range, Reshape, ShapeOf, Transpose, Unsqueeze
-from nnconv.ops.slices import Pad, Slice
-from nnconv.ops.window import Dilate
 
 
 class _Tap(NamedTuple):
@@ -404,61 +403,12 @@ def _product(
     for group in range(op.groups):
         part, taps, offset = read, flat, bias
         if op.groups > 1:
-            part = _cut(read, 2, group * depth, depth, b)
-            taps = _cut(flat, 0, group * some, some, b)
-            offset = None if bias is None else _cut(bias, 0, group * some, some, b)
+            part = part_of(read, 2, group * depth, depth, b)
+            taps = part_of(flat, 0, group * some, some, b)
+            offset = None if bias is None else part_of(bias, 0, group * some, some, b)
         part = b.add(Reshape(shape=(places, count * depth)), [part])
         results.append(b.add(FullyConnected(), [part, taps, offset]))
     return results[0] if len(results) == 1 else b.add(Concat(axis=1), results)
-
-
-def _cut(x: Value, axis: int, start: int, count: int, b: Builder) -> Value:
-    rank = x.type.rank
-    assert rank is not None
-    cut = Slice(
-        starts=tuple(start if i == axis else 0 for i in range(rank)),
-        ends=tuple(start + count if i == axis else None for i in range(rank)),
-        strides=(1,) * rank,
-    )
-    return b.add(cut, [x])
-
-
-def col2im(node: Node, b: Builder) -> list[Value] | None:
-    """Col2Im of known shapes: the sum of what each place of the block gives, spread and moved."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
-    assert isinstance(op, s.Col2Im)
-    assert x is not None
-    shape, result = static_shape(x.shape), static_shape(y.shape)
-    if shape is None or result is None or op.block is None:
-        return None
-    rank, window = len(op.block), op.block
-    n, channels, *extents = result
-    before, after = op.padding.before, op.padding.after
-    full = [size + before[i] + after[i] for i, size in enumerate(extents)]
-    counts = [
-        (full[i] - (window[i] - 1) * op.dilation[i] - 1) // op.stride[i] + 1 for i in range(rank)
-    ]
-    if int(np.prod(counts)) != shape[2]:
-        return None
-    blocks = b.add(Reshape(shape=(n, channels, int(np.prod(window)), shape[2])), [x])
-    total: Value | None = None
-    for number, place in enumerate(product(*(range(size) for size in window))):
-        part = _cut(blocks, 2, number, 1, b)
-        part = b.add(Reshape(shape=(n, channels, *counts)), [part])
-        if max(op.stride) > 1:
-            zero = b.const(np.zeros((), x.dtype.numpy))
-            part = b.add(Dilate(dilations=(1, 1, *op.stride)), [part, zero])
-        first = [p * d for p, d in zip(place, op.dilation, strict=True)]
-        reach = [(count - 1) * step + 1 for count, step in zip(counts, op.stride, strict=True)]
-        rest = [full[i] - first[i] - reach[i] for i in range(rank)]
-        part = b.add(Pad(before=(0, 0, *first), after=(0, 0, *rest)), [part])
-        total = part if total is None else b.add(e.Add(), [total, part])
-    assert total is not None
-    if any((*before, *after)):
-        ends = [start + size for start, size in zip(before, extents, strict=True)]
-        cut = Slice(starts=(0, 0, *before), ends=(None, None, *ends), strides=(1,) * (rank + 2))
-        total = b.add(cut, [total])
-    return [total]
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
@@ -467,5 +417,5 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     s.RoiAlign: (roi_align,),
     s.MaxRoiPool: (max_roi_pool,),
     s.DeformConv: (deform_conv,),
-    s.Col2Im: (col2im,),
+    s.Col2Im: (add_up, scatter),
 }

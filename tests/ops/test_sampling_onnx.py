@@ -164,7 +164,14 @@ MOVED = [
 ]
 
 
-def columns(what: str, image: Sequence[int], block: Sequence[int], **more: Any) -> OnnxCase:
+def columns(
+    what: str,
+    image: Sequence[int],
+    block: Sequence[int],
+    *,
+    constant: bool = True,
+    **more: Any,
+) -> OnnxCase:
     rank = len(image)
     steps, spread = more.get("strides", [1] * rank), more.get("dilations", [1] * rank)
     pads = more.get("pads", [0] * 2 * rank)
@@ -172,14 +179,14 @@ def columns(what: str, image: Sequence[int], block: Sequence[int], **more: Any) 
     for i in range(rank):
         full = image[i] + pads[i] + pads[rank + i]
         count *= (full - (block[i] - 1) * spread[i] - 1) // steps[i] + 1
+    sizes = {"image": np.asarray(image, np.int64), "block": np.asarray(block, np.int64)}
+    feeds = {"x": random((2, 3 * int(np.prod(block)), count), 10)}
     return OnnxCase(
         f"columns {what}",
         node("Col2Im", ["x", "image", "block"], ["y"], **more),
-        {"x": random((2, 3 * int(np.prod(block)), count), 10)},
-        constants={
-            "image": np.asarray(image, np.int64),
-            "block": np.asarray(block, np.int64),
-        },
+        feeds if constant else feeds | sizes,
+        constants=sizes if constant else {},
+        results=[np.float32],
         opset=18,
     )
 
@@ -189,6 +196,15 @@ COLUMNS = [
     columns("strides", [7, 8], [3, 2], strides=[2, 3]),
     columns("dilated, padded", [6, 7], [3, 2], dilations=[2, 1], pads=[1, 0, 2, 1]),
     columns("3-D", [4, 5, 3], [2, 2, 1]),
+    columns(
+        "at run time",
+        [6, 7],
+        [3, 2],
+        constant=False,
+        dilations=[2, 1],
+        pads=[1, 0, 2, 1],
+        strides=[1, 2],
+    ),
 ]
 
 CASES = [
