@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from nnconv.backends.reference.executor import run_graph
+from onnx import TensorProto, helper
 
-from support.onnx_routes import OnnxCase, check_routes, node
+import nnconv
+from support.onnx_routes import OnnxCase, check_routes, node, run_onnxruntime
 
 RNG = np.random.default_rng(0)
 
@@ -269,3 +273,27 @@ CASES += [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_open_extents(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)
+
+
+@pytest.mark.parametrize("axes", [(-1,), (0, -1), ()])
+@pytest.mark.parametrize("keep", [0, 1])
+def test_axes_of_an_unknown_rank_count_from_behind(
+    axes: tuple[int, ...], keep: int, tmp_path: Path
+) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, None)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    mean = node("ReduceMean", ["x"], ["y"], axes=axes or None, keepdims=keep)
+    graph = helper.make_graph([mean], "mean", [x], [y])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+        tmp_path / "a.onnx",
+    )
+    model = nnconv.load(tmp_path / "a.onnx")
+    nnconv.save(model, tmp_path / "b.onnx")
+    feed = floats(2, 3, 4)
+    expected = feed.mean(axes or None, keepdims=bool(keep))
+    for results in (
+        run_graph(model.graph, [feed]),
+        run_onnxruntime(str(tmp_path / "b.onnx"), {"x": feed}),
+    ):
+        np.testing.assert_allclose(results[0], expected, rtol=1e-5)

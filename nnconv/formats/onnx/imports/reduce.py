@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
@@ -33,7 +35,11 @@ def import_reduction(s: Source) -> None:
     if given is not None and known is None:
         s.emit(kind(axes=None, keep_dims=keep, all_if_empty=not noop), [x, given])
         return
-    rank = s.rank(x)
+    if x.shape is None:  # axes then stay an operand, which may count from behind
+        named = s.const(np.asarray(known or (), np.int64))
+        s.emit(kind(axes=None, keep_dims=keep, all_if_empty=not noop), [x, named])
+        return
+    rank = len(x.shape)
     if known:
         axes = tuple(sorted({s.axis(axis, rank) for axis in known}))
     else:

@@ -51,7 +51,7 @@ def export_reduction(node: Node, t: Target) -> None:
     t.require(node, plain=plain, codes=_CODES.get(type(op), NO_TYPES))
     if op.axes == ():
         raise t.refused("nothing is reduced")
-    if x.type.rank is None or x.type.rank > MOST_RANK:
+    if x.type.rank is not None and x.type.rank > MOST_RANK:
         raise t.refused(f"{name} takes up to {MOST_RANK} dimensions")
     if _is_of_nothing(op, x):
         raise t.refused(f"{name} of no elements")
