@@ -221,9 +221,19 @@ class LiteRtExecutable(Executable):
             interpreter.set_tensor(index, array)
         interpreter.invoke()
         return {
-            info.name: np.asarray(interpreter.get_tensor(index))  # scalars are no arrays
-            for info, index in zip(self.outputs, self._made, strict=True)
+            info.name: self._read(place, index)
+            for place, (info, index) in enumerate(zip(self.outputs, self._made, strict=True))
         }
+
+    def _read(self, place: int, index: int) -> np.ndarray:
+        """An output; one without elements can't be read if its extents weren't known before."""
+        try:
+            return np.asarray(self._interpreter.get_tensor(index))  # scalars are no arrays
+        except ValueError:
+            detail = self._interpreter.get_output_details()[place]
+            if 0 not in detail["shape"]:
+                raise
+            return np.empty(detail["shape"], detail["dtype"])
 
     def _reset(self) -> None:
         # The interpreter resets variable tensors, but not resource variables: a new one has both.

@@ -24,6 +24,8 @@ The error of a layer's sums is half the step times the sum of the weights' sizes
 measured nets it is at most 3 % of the largest output.
 """
 
+_HALVES = frozenset({DType.FLOAT16, DType.BFLOAT16})
+
 
 class Tolerance(NamedTuple):
     """How far results may be apart.
@@ -90,17 +92,19 @@ def tolerance_of(value: Value, graph: Graph) -> Tolerance:
     if any(_is_dynamic(node) for node in nodes):
         why = "int8 weights with float activations: LiteRT rounds the activations to 8 bits itself"
         return Tolerance("relative", DYNAMIC_TOLERANCE, why)
-    largest_step = _largest_step(nodes)
-    if value.dtype in (DType.FLOAT16, DType.BFLOAT16):
+    if value.dtype in _HALVES:
         return Tolerance("relative", HALF_TOLERANCE, f"{value.dtype}: 11 bits or fewer")
-    if largest_step:
+    if any(v.dtype in _HALVES for node in nodes for v in node.outputs):
+        return Tolerance("relative", HALF_TOLERANCE, "numbers of 11 bits or fewer on the way")
+    step = _last_step(value, nodes)
+    if step:
         why = "float behind quantized values: one step of those"
-        return Tolerance("absolute", largest_step, why)
+        return Tolerance("absolute", step, why)
     return Tolerance("relative", FLOAT_TOLERANCE, "float: sums are taken in another order")
 
 
 def _nodes_behind(value: Value, graph: Graph) -> list[Node]:
-    """The nodes that an output depends on."""
+    """The nodes that an output depends on, the last first."""
     wanted = {value}
     found = []
     for node in graph.nodes_reversed:
@@ -124,16 +128,23 @@ def _is_dynamic(node: Node) -> bool:
     )
 
 
-def _largest_step(nodes: list[Node]) -> float:
-    """The largest step of the quantized activations that are turned into floats on the way."""
-    steps = [
-        max(v.quant.scale)
-        for node in nodes
-        if node.outputs and node.outputs[0].dtype.is_float
-        for v in node.inputs
-        if v is not None and not v.is_const and v.dtype.is_integer and v.quant is not None
-    ]
-    return max(steps, default=0.0)
+def _last_step(value: Value, nodes: list[Node]) -> float:
+    """The largest step of the quantized activations that become the floats of an output.
+
+    Those nearest to it: of what is quantized once more on the way the later steps tell.
+    """
+    wanted, steps = {value}, [0.0]
+    for node in nodes:
+        if not any(v in wanted for v in node.outputs):
+            continue
+        for v in node.inputs:
+            if v is None or v.is_const:
+                continue
+            if v.dtype.is_integer and v.quant is not None:
+                steps.append(max(v.quant.scale))
+            else:
+                wanted.add(v)
+    return max(steps)
 
 
 def judge(found: Distance, tolerance: Tolerance, spread: float) -> tuple[bool, float]:

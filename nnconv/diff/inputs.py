@@ -27,6 +27,9 @@ MOST_ELEMENTS = 1 << 31
 _MOVES = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Cast", "Bitcast"})
 """Ops that hand indices on as they are."""
 
+_OF_POSITIVES = frozenset({"Log", "Sqrt", "Rsqrt"})
+_BROADCASTS = frozenset({"BroadcastTo", "Expand"})
+
 
 class Described(Protocol):
     """An input as far as drawing for it goes: a value of a graph, or a device's description."""
@@ -125,6 +128,38 @@ def index_bounds_of(
         return index_bounds(choose_signature(read_model(path), signature).graph)
     except NnconvError:
         return {}
+
+
+def positive_inputs(graph: Graph) -> set[str]:
+    """The inputs of floats that an op takes which has no result for negative numbers."""
+    return {
+        value.name
+        for value in graph.inputs
+        if value.dtype.is_float and any(node.op.name in _OF_POSITIVES for node in _readers(value))
+    }
+
+
+def shape_inputs(graph: Graph) -> set[str]:
+    """The inputs that are the shape which something is broadcast to."""
+    return {
+        value.name
+        for value in graph.inputs
+        if value.dtype.is_integer
+        for node, index in value.uses
+        if node.op.name in _BROADCASTS and index == 1
+    }
+
+
+def _readers(start: Value) -> list[Node]:
+    """What reads a value, or the same numbers moved."""
+    readers, seen, waiting = [], {start}, [start]
+    while waiting:
+        for node, _ in waiting.pop().uses:
+            readers.append(node)
+            if node.op.name in _MOVES:
+                waiting += [v for v in node.outputs if v not in seen]
+                seen.update(node.outputs)
+    return readers
 
 
 def index_bounds(graph: Graph) -> dict[str, int]:

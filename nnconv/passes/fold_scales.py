@@ -32,6 +32,9 @@ _Transposed = ConvTranspose1D | ConvTranspose2D | ConvTranspose3D
 _Product = Conv1D | Conv2D | Conv3D | _Transposed | FullyConnected
 _Affine = Add | Sub | Mul | Div
 
+_CANCELLED = 1 / 64
+"""A bias that shrinks to less than this share of itself was there to be taken away again."""
+
 
 class FoldScalesPass(Pass):
     """Folds what a constant adds to, or multiplies, each channel of a product of floats.
@@ -110,10 +113,9 @@ def _fold(node: Node, product: Node, constant: Value, *, is_first: bool) -> bool
     bias = _bias(product, filters)
     if bias is None:
         return False
-    if isinstance(op, Add):
-        return _write(product, None, bias + numbers)
-    if isinstance(op, Sub) and not is_first:
-        return _write(product, None, bias - numbers)
+    if isinstance(op, Add) or (isinstance(op, Sub) and not is_first):
+        total = bias + numbers if isinstance(op, Add) else bias - numbers
+        return not _cancels(bias, total) and _write(product, None, total)
     factors = np.full(filters, -1.0) if isinstance(op, Sub) else numbers
     weights = _scaled(product, factors)
     if weights is None:
@@ -138,6 +140,11 @@ def _fold_normalization(node: Node, op: BatchNormalization, product: Node) -> bo
         return False
     weights = _scaled(product, factors)
     return weights is not None and _write(product, weights, (bias - mean) * factors + offset)
+
+
+def _cancels(bias: np.ndarray, total: np.ndarray) -> bool:
+    """Whether a term takes a bias away again: the sums in between have lost digits that count."""
+    return bool(np.abs(total).max(initial=0.0) < np.abs(bias).max(initial=0.0) * _CANCELLED)
 
 
 def _filters(product: Node) -> int | None:

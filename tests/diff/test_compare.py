@@ -130,3 +130,23 @@ def test_int8_weights_under_float_activations_are_dynamic():
     found = kind_of(build)
     assert (found.kind, found.bound) == ("relative", DYNAMIC_TOLERANCE)
     assert "rounds the activations" in found.why
+
+
+def test_float16_on_the_way_is_given_its_rounding():
+    def build(b):
+        half = b.op("CAST", [b.input("x", "float32", (2,))], [("float16", (2,))])
+        return b.op("CAST", [half], [("float32", (2,))])
+
+    found = kind_of(build)
+    assert (found.kind, found.bound) == ("relative", HALF_TOLERANCE)
+
+
+def test_steps_that_are_quantized_once_more_do_not_count():
+    def build(b):
+        wide = b.op("DEQUANTIZE", [b.input("x", "int8", (2,), quant=(5.0, 3))], [("float32", (2,))])
+        fine = b.op("QUANTIZE", [wide], [("int8", (2,), (0.25, 3))])
+        real = b.op("DEQUANTIZE", [fine], [("float32", (2,))])
+        return b.op("ABS", [real], [("float32", (2,))])
+
+    found = kind_of(build)
+    assert (found.kind, found.bound) == ("absolute", 0.25)

@@ -5,7 +5,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from nnconv.diff.inputs import index_bounds, index_bounds_of, random_inputs
+from nnconv.diff.inputs import (
+    index_bounds,
+    index_bounds_of,
+    positive_inputs,
+    random_inputs,
+    shape_inputs,
+)
 from nnconv.errors import UsageError
 from nnconv.formats.tflite.reader import read
 from nnconv.ir import DType, Quant
@@ -99,3 +105,18 @@ def test_bounds_of_a_file_that_can_not_be_read_are_none(tmp_path):
     assert index_bounds_of(path) == {"i": 5}
     path.write_bytes(gather(0)[:100])
     assert index_bounds_of(path) == {}
+
+
+def test_what_a_logarithm_is_taken_of_is_positive():
+    b = TfliteBuilder()
+    x, y = b.input("x", "float32", (2, 3)), b.input("y", "float32", (6,))
+    shaped = b.op("RESHAPE", [x], [("float32", (6,))], options={"new_shape": [6]})
+    b.output(b.op("LOG", [shaped], [("float32", (6,))]), b.op("EXP", [y], [("float32", (6,))]))
+    assert positive_inputs(read(b.build()).graph) == {"x"}
+
+
+def test_shapes_to_broadcast_to_are_known():
+    b = TfliteBuilder()
+    x, shape = b.input("x", "float32", (1, 3)), b.input("shape", "int32", (2,))
+    b.output(b.op("BROADCAST_TO", [x, shape], [("float32", (1, 3))], version=2))
+    assert shape_inputs(read(b.build()).graph) == {"shape"}

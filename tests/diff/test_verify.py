@@ -123,6 +123,20 @@ def test_source_that_litert_lacks_a_kernel_for_goes_to_the_reference(source, mon
     assert "reference" in found.title
 
 
+def test_outputs_of_nothing_but_nan_are_not_compared(tmp_path):
+    """Of a batch of one some norms give nothing else; the next batch tells."""
+    b = TfliteBuilder()
+    x = b.input("x", "float32", (1, 3), signature=(-1, 3))
+    less = b.op("SUB", [x, x], [("float32", (1, 3))])
+    b.output(b.op("DIV", [less, less], [("float32", (1, 3), None, "y")]))
+    path = tmp_path / "a.tflite"
+    path.write_bytes(b.build())
+    report = nnconv.convert(path, tmp_path / "a.onnx", verify=True)
+    assert report.verified
+    assert report.verification.outputs == []
+    assert report.verification.notes == ["the source gives nothing but nan in y: not compared"]
+
+
 def run_code(monkeypatch, code):
     """Let workers run ``code`` in place of the worker."""
     popen = subprocess.Popen

@@ -130,3 +130,22 @@ def test_codes_as_onnx(case: IrCase, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", TFLITE, ids=str)
 def test_codes_as_tflite(case: TfliteCase, tmp_path: Path) -> None:
     check_tflite(case, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", X)
+def test_results_of_finer_steps_than_an_operator_gives_are_kept(
+    dtype: DType, tmp_path: Path
+) -> None:
+    """All that LOGISTIC could give of these is 0."""
+    least, _ = dtype.int_range
+    zero = 0 if dtype is DType.INT16 else least
+    steps = Quant.per_tensor(1e-9 if dtype is DType.INT16 else 3e-6, zero)
+    scale = 12 / (32768 if dtype is DType.INT16 else 256)
+    wide = Quant.per_tensor(scale, 0 if dtype is DType.INT16 else least + 255)
+
+    def build(b: Builder) -> Value:
+        return b.add(e.Sigmoid(), [b.input("x", dtype, SHAPE, quant=wide)], quant=steps)
+
+    ops = {"DEQUANTIZE": 1, "LOGISTIC": 1, "QUANTIZE": 1}
+    counted = None if dtype is DType.UINT8 else ops  # those are signed inside
+    check_tflite(TfliteCase("fine", build, ops=counted), tmp_path)

@@ -296,6 +296,17 @@ def test_what_doesnt_fit_stays(case: str) -> None:
     assert len(op_names(rewritten(build, FoldScalesPass()))) == 2
 
 
+def test_a_term_that_takes_the_bias_away_again_stays() -> None:
+    """What the sums between them lost counts: 65504 + x - 65504 isn't x."""
+
+    def build(b: Builder, x: Value) -> Value:
+        y = b.add(CONV, [x, b.const(np.full((5, 2, 3, 8), 2.0, np.float32))])
+        large = np.full((1, 1, 1, 1), 65504, np.float32)
+        return b.add(e.Sub(), [b.add(e.Add(), [y, b.const(large)]), b.const(large)])
+
+    assert op_names(rewritten(build, FoldScalesPass()))[-1] == "Sub"
+
+
 def test_quantized_weights_take_terms_alone() -> None:
     def build(b: Builder, x: Value) -> list[Value]:
         w = coded(b, RNG.integers(-99, 99, (5, 8)).astype(np.int8), Quant.per_tensor(0.1))

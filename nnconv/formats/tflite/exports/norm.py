@@ -48,7 +48,7 @@ def export_softmax(node: Node, t: Target) -> None:
     rank = x.type.rank
     if rank is None or not 1 <= rank <= MOST_RANK or op.axis != rank - 1:
         raise t.refused("SOFTMAX works along the last dimension")
-    quant = None if y.quant is None else _SOFTMAX[y.dtype]
+    quant = t.given(y, _SOFTMAX)
     options = ("SoftmaxOptions", {"beta": op.beta})
     t.emit("SOFTMAX", [t.tensor(x)], y, options, quant=quant)
 
@@ -71,7 +71,7 @@ def export_log_softmax(node: Node, t: Target) -> None:
     rank = x.type.rank
     if not kept or rank is None or op.axis != rank - 1:
         raise t.refused("LOG_SOFTMAX works along the last dimension")
-    quant = None if y.quant is None else _LOG_SOFTMAX[y.dtype]
+    quant = t.given(y, _LOG_SOFTMAX)
     t.emit("LOG_SOFTMAX", [t.tensor(x)], y, ("LogSoftmaxOptions", {}), quant=quant)
 
 
@@ -95,7 +95,7 @@ def export_l2(node: Node, t: Target) -> None:
     rank = x.type.rank
     if rank is None or op.axis != rank - 1 or abs(op.epsilon / _LEAST_NORM - 1) > 1e-3:
         raise t.refused("L2_NORMALIZATION works along the last dimension")
-    quant = None if y.quant is None else _L2[y.dtype]
+    quant = t.given(y, _L2)
     options = ("L2NormOptions", {"fused_activation_function": t.activation(op.activation)})
     t.emit("L2_NORMALIZATION", [t.tensor(x)], y, options, quant=quant)
 
