@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.types import Dim, Shape, broadcast_dims, static_shape
@@ -19,7 +20,7 @@ from nnconv.ops import shape as s
 from nnconv.ops.gather import Gather
 from nnconv.ops.quantize import Cast
 from nnconv.ops.reduce import ReduceProd
-from nnconv.ops.slices import Slice
+from nnconv.ops.slices import Reverse, Slice
 
 MOST = 64
 """Tensors of more elements are no shapes."""
@@ -37,7 +38,7 @@ def elements(
     look at each node once.
     """
     if value.data is not None:
-        if value.data.size > MOST or not value.dtype.is_integer:
+        if value.data.size > MOST or not _is_told(value):
             return None
         return value.data.astype(object)
     if value in memo:
@@ -56,9 +57,14 @@ def elements(
 def _operand(
     value: Value | None, memo: dict[Value, np.ndarray | None], depth: int
 ) -> np.ndarray | None:
-    if value is None or not value.dtype.is_integer or value.quant is not None:
+    if value is None or not _is_told(value) or value.quant is not None:
         return None
     return elements(value, memo, depth - 1)
+
+
+def _is_told(value: Value) -> bool:
+    """Whether a value's elements are looked at: integers, and truths about them."""
+    return value.dtype.is_integer or value.dtype is DType.BOOL
 
 
 Known: TypeAlias = "list[np.ndarray | None]"
@@ -102,9 +108,37 @@ def _as_typed(node: Node, known: Known) -> Found:
     """Ops that keep the elements: they come in the result's shape, where that is known."""
     x = known[0]
     shape = static_shape(node.outputs[0].shape)
-    if x is None or shape is None or not node.outputs[0].dtype.is_integer:
+    if x is None or shape is None or not _is_told(node.outputs[0]):
         return None
     return x.reshape(shape)
+
+
+def _cast(node: Node, known: Known) -> Found:
+    x = _as_typed(node, known)
+    if not isinstance(x, np.ndarray):
+        return None
+    to_truth = node.outputs[0].dtype is DType.BOOL
+    return np.asarray(np.frompyfunc(_truth if to_truth else _number, 1, 1)(x), object)
+
+
+def _truth(number: object) -> object:
+    return bool(number) if isinstance(number, int) else None
+
+
+def _number(told: object) -> object:
+    return int(told) if isinstance(told, bool) else told
+
+
+def _transpose(node: Node, known: Known) -> Found:
+    x, op = known[0], node.op
+    assert isinstance(op, s.Transpose)
+    return None if x is None or op.perm is None else x.transpose(op.perm)
+
+
+def _reverse(node: Node, known: Known) -> Found:
+    x, op = known[0], node.op
+    assert isinstance(op, Reverse)
+    return None if x is None else np.flip(x, op.axes)
 
 
 def _slice(node: Node, known: Known) -> Found:
@@ -212,6 +246,58 @@ def _floor_mod(a: object, b: object) -> object:
     return a % b if isinstance(a, int) and isinstance(b, int) and b else None
 
 
+def _equal(a: object, b: object) -> object:
+    if a is None or b is None:
+        return None
+    return True if a == b else False if isinstance(a, int) and isinstance(b, int) else None
+
+
+def _not_equal(a: object, b: object) -> object:
+    same = _equal(a, b)
+    return None if same is None else not same
+
+
+def _less(a: object, b: object) -> object:
+    return a < b if isinstance(a, int) and isinstance(b, int) else None
+
+
+def _greater(a: object, b: object) -> object:
+    return a > b if isinstance(a, int) and isinstance(b, int) else None
+
+
+def _not(_: Node, known: Known) -> Found:
+    x = known[0]
+    if x is None:
+        return None
+    turned = np.frompyfunc(lambda a: not a if isinstance(a, bool) else None, 1, 1)
+    return np.asarray(turned(x), object)
+
+
+def _and(a: object, b: object) -> object:
+    if a is False or b is False:
+        return False
+    return True if a is True and b is True else None
+
+
+def _or(a: object, b: object) -> object:
+    if a is True or b is True:
+        return True
+    return False if a is False and b is False else None
+
+
+def _choice(condition: object, a: object, b: object) -> object:
+    if isinstance(condition, bool | np.bool_):
+        return a if condition else b
+    return a if a == b else None
+
+
+def _select(_: Node, known: Known) -> Found:
+    condition, a, b = known
+    if condition is None or a is None or b is None:
+        return None
+    return np.asarray(np.frompyfunc(_choice, 3, 1)(condition, a, b), object)
+
+
 def _maximum(a: object, b: object) -> object:
     if isinstance(a, int) and isinstance(b, int):
         return max(a, b)
@@ -263,10 +349,12 @@ _RULES: dict[type[Op], Rule] = {
     s.Rank: _rank,
     s.Size: _size,
     s.Identity: _as_typed,
+    s.Transpose: _transpose,
+    Reverse: _reverse,
     s.Reshape: _as_typed,
     s.Squeeze: _as_typed,
     s.Unsqueeze: _as_typed,
-    Cast: _as_typed,
+    Cast: _cast,
     Slice: _slice,
     s.Stack: _stack,
     s.Unstack: _unstack,
@@ -282,6 +370,14 @@ _RULES: dict[type[Op], Rule] = {
     e.Div: _elementwise(_div),
     e.FloorDiv: _elementwise(_floor_div),
     e.FloorMod: _elementwise(_floor_mod),
+    e.Equal: _elementwise(_equal),
+    e.NotEqual: _elementwise(_not_equal),
+    e.Less: _elementwise(_less),
+    e.Greater: _elementwise(_greater),
+    e.LogicalNot: _not,
+    e.LogicalAnd: _elementwise(_and),
+    e.LogicalOr: _elementwise(_or),
+    e.Select: _select,
     e.Maximum: _elementwise(_maximum),
     e.Minimum: _elementwise(_minimum),
 }

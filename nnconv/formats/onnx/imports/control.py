@@ -30,11 +30,12 @@ _FLAG = TensorType(DType.BOOL, ())
 
 
 def import_if(src: Source) -> None:
-    """If: a branch that a constant chooses is inlined."""
+    """If: a branch that is chosen beforehand is inlined."""
     condition = src.operand(0)
     names = ("then_branch", "else_branch")
-    if condition.data is not None and condition.data.size == 1:
-        name = names[0 if condition.data.reshape(-1)[0] else 1]
+    told = src.dims(0)
+    if told is not None and len(told) == 1 and isinstance(told[0], int):
+        name = names[0 if told[0] else 1]
         outputs = src.scope.inner(name, inlined=True).import_body(src.graph(name))
         _check_count(src, outputs)
         for index, value in enumerate(outputs):
