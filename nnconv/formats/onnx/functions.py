@@ -126,6 +126,27 @@ def expand(source: Source) -> None:
     inline(source, function)
 
 
+def check_unchanged(source: Source, since: int) -> None:
+    """See that an op of an operator set before ``since`` means what it means there.
+
+    Raises:
+        NotConvertible: when it doesn't, or didn't exist.
+    """
+    import onnx
+
+    name, domain = source.node.op_type, source.node.domain
+    try:
+        old: Any = onnx.defs.get_schema(name, source.version, domain)
+        new: Any = onnx.defs.get_schema(name, since, domain)
+    except onnx.defs.SchemaError:
+        old = new = None
+    if old is None or old.since_version != new.since_version:
+        raise source.unsupported(
+            f"as of operator set {source.version}; ops are known as of {since} and later",
+            hint="onnx.version_converter turns a model into another operator set.",
+        )
+
+
 def definition(source: Source) -> wire.Function | None:
     """ONNX's own definition of a node's op by simpler ops, if it has one."""
     import onnx

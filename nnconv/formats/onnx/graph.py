@@ -26,6 +26,9 @@ from nnconv.ir.types import Shape, TensorType, merge_shapes
 from nnconv.ops.quantize import Bitcast
 from nnconv.ops.shape import Identity
 
+LEAST_OPSET = 7
+"""The standard operator set whose ops importers know; older ones where an op is still the same."""
+
 DEEPEST = 40
 """How deep bodies and functions may be inside each other."""
 
@@ -192,6 +195,10 @@ class GraphImport:
             return expand
         if not source.version:
             raise source.fail(f"the model imports no version of operator set `{domain}`")
+        if source.version < LEAST_OPSET and domain == STANDARD:
+            from nnconv.formats.onnx.functions import check_unchanged
+
+            check_unchanged(source, LEAST_OPSET)
         return importer
 
     def _stand_in(self, node: wire.Node) -> None:

@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from nnconv.errors import InvalidModelError, UnsupportedError, UsageError
 from nnconv.formats.onnx import decode, wire
 from nnconv.formats.onnx.graph import FileImport, GraphImport
-from nnconv.formats.onnx.notes import restore
+from nnconv.formats.onnx.notes import noted_quants, restore
+from nnconv.formats.onnx.signs import restore_signs
 from nnconv.ir.graph import Graph, Model, Signature
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Dim, Shape
 from nnconv.ops.quantize import Bitcast
 
-LEAST_OPSET, NEWEST_OPSET = 7, 28
-"""The versions of the standard operator set that can be read."""
+NEWEST_OPSET = 28
+"""The newest version of the standard operator set that can be read."""
 
 
 def read(
@@ -53,6 +54,7 @@ def read(
         ) from error
     if scope.unsupported:
         raise UnsupportedError(dict.fromkeys(scope.unsupported), path=path)
+    restore_signs(graph, noted_quants(model.metadata))
     _adopt_parameters(graph)
     return Model(
         signatures=[_signature(graph, model.metadata)],
@@ -64,10 +66,9 @@ def read(
 
 
 def _check_opset(model: wire.Model, path: str) -> None:
-    if model.opset and not LEAST_OPSET <= model.opset <= NEWEST_OPSET:
+    if not 0 <= model.opset <= NEWEST_OPSET:
         raise InvalidModelError(
-            f"it uses operator set {model.opset}; those from {LEAST_OPSET} to {NEWEST_OPSET} "
-            "can be read",
+            f"it uses operator set {model.opset}; those up to {NEWEST_OPSET} can be read",
             path=path,
             hint="onnx.version_converter turns a model into another operator set.",
         )
