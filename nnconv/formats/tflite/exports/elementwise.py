@@ -30,6 +30,10 @@ from nnconv.ops import elementwise as e
 
 _F32_I32 = FLOAT32 | {DType.INT32}
 _ARITHMETIC = _F32_I32 | {DType.INT64}
+_STRING = frozenset({DType.STRING})
+_RAW = frozenset({DType.INT8, DType.INT16})
+"""Codes of which the numbers as such count."""
+
 _BITS = frozenset({DType.INT32, DType.UINT32, DType.INT16, DType.UINT16, DType.INT8, DType.UINT8})
 _SELECTED = frozenset(
     {
@@ -84,13 +88,13 @@ FORMS: dict[type[Op], Form] = {
     e.Maximum: Form("MAXIMUM", _ARITHMETIC, ACTIVATION_CODES, same=True),
     e.Minimum: Form("MINIMUM", _ARITHMETIC, ACTIVATION_CODES, same=True),
     e.Pow: Form("POW", FLOAT32),
-    e.FloorDiv: Form("FLOOR_DIV", _F32_I32),
-    e.FloorMod: Form("FLOOR_MOD", _ARITHMETIC),
+    e.FloorDiv: Form("FLOOR_DIV", _F32_I32 | _RAW, _RAW),
+    e.FloorMod: Form("FLOOR_MOD", _ARITHMETIC | _RAW, _RAW),
     e.SquaredDifference: Form("SQUARED_DIFFERENCE", _F32_I32, frozenset({DType.INT8})),
-    e.BitwiseXor: Form("BITWISE_XOR", _BITS),
-    e.RightShift: Form("RIGHT_SHIFT", _BITS),
-    e.Equal: Form("EQUAL", _ARITHMETIC | BOOLS, ACTIVATION_CODES),
-    e.NotEqual: Form("NOT_EQUAL", _ARITHMETIC | BOOLS, ACTIVATION_CODES),
+    e.BitwiseXor: Form("BITWISE_XOR", _BITS, _BITS),
+    e.RightShift: Form("RIGHT_SHIFT", _BITS, _BITS),
+    e.Equal: Form("EQUAL", _ARITHMETIC | BOOLS | _STRING, ACTIVATION_CODES),
+    e.NotEqual: Form("NOT_EQUAL", _ARITHMETIC | BOOLS | _STRING, ACTIVATION_CODES),
     e.Less: Form("LESS", _ARITHMETIC, ACTIVATION_CODES),
     e.LessEqual: Form("LESS_EQUAL", _ARITHMETIC, ACTIVATION_CODES),
     e.Greater: Form("GREATER", _ARITHMETIC, ACTIVATION_CODES),

@@ -9,7 +9,7 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import dequantize
 from nnconv.ir.types import TensorType
-from nnconv.ops.quantize import Bitcast, Cast, Dequantize, LooseCast, Quantize
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, LooseCast, Quantize
 
 _FROM_FLOAT = frozenset({DType.INT8, DType.UINT8, DType.INT16})
 """What QUANTIZE makes of floats."""
@@ -36,7 +36,7 @@ _TO_FLOAT = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.INT4, DType.U
 _FROM_FLOAT32 = frozenset({DType.INT2, DType.INT4, DType.UINT4})
 """What CAST makes of float32 alone."""
 
-_INTO_FLOAT32 = frozenset({DType.INT4, DType.UINT4})
+_INTO_FLOAT32 = frozenset({DType.INT2, DType.INT4, DType.UINT4})
 """What CAST reads for float32 alone."""
 
 _CASTS = frozenset(
@@ -52,6 +52,7 @@ _CASTS = frozenset(
         DType.FLOAT16,
         DType.FLOAT32,
         DType.FLOAT64,
+        DType.COMPLEX64,
     }
 )
 
@@ -157,10 +158,21 @@ def export_bitcast(node: Node, t: Target) -> None:
     t.emit("BITCAST", [t.tensor(x)], y)
 
 
+def export_fake_quant(node: Node, t: Target) -> None:
+    """FAKE_QUANT."""
+    op = node.op
+    assert isinstance(op, FakeQuant)
+    t.require(node, plain=FLOAT32)
+    fields = {"min": op.low, "max": op.high, "num_bits": op.bits, "narrow_range": op.narrow}
+    options = ("FakeQuantOptions", fields)
+    t.emit("FAKE_QUANT", [t.tensor(node.inputs[0])], node.outputs[0], options)
+
+
 EXPORTERS: dict[type[Op], Exporter] = {
     Quantize: export_quantize,
     Dequantize: export_dequantize,
     Cast: export_cast,
     LooseCast: export_loose_cast,
     Bitcast: export_bitcast,
+    FakeQuant: export_fake_quant,
 }
