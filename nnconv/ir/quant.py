@@ -78,17 +78,31 @@ class Quant:
         points = tuple(point + offset for point in self.zero_point)
         return Quant(scale=self.scale, zero_point=points, axis=self.axis, block=self.block)
 
-    def permuted(self, perm: Sequence[int]) -> Quant:
+    def permuted(self, perm: Sequence[int], shape: Sequence[object] | None = None) -> Quant:
         """The parameters after a transpose in which new dimension i is old dimension perm[i].
 
+        ``shape`` is the tensor's before it.
+
         Raises:
-            ValueError: for blockwise parameters, whose order is tied to the shape.
+            ValueError: for blockwise parameters, whose order is tied to the shape, if that isn't
+                known.
         """
         if self.axis is None:
             return self
-        if self.block:
-            raise ValueError("blockwise parameters can't be transposed")
-        return self.with_axis(tuple(perm).index(self.axis))
+        axis = tuple(perm).index(self.axis)
+        if not self.block:
+            return self.with_axis(axis)
+        grid = [extent for extent in shape or () if isinstance(extent, int)]
+        if len(grid) != len(perm):
+            raise ValueError("blockwise parameters of an unknown shape can't be transposed")
+        grid[self.axis] = -(-grid[self.axis] // self.block)
+        order = np.arange(len(self.scale)).reshape(grid).transpose(perm).reshape(-1).tolist()
+        return Quant(
+            scale=tuple(self.scale[i] for i in order),
+            zero_point=tuple(self.zero_point[i] for i in order),
+            axis=axis,
+            block=self.block,
+        )
 
     def broadcast(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Scale (float32) and zero point (int32) arrays that broadcast against ``shape``."""

@@ -50,7 +50,8 @@ class TensorType:
     def permuted(self, perm: Sequence[int]) -> TensorType:
         """The type after a transpose in which new dimension i is old dimension perm[i]."""
         shape = None if self.shape is None else tuple(self.shape[p] for p in perm)
-        return TensorType(self.dtype, shape, self.quant.permuted(perm) if self.quant else None)
+        quant = self.quant.permuted(perm, self.shape) if self.quant else None
+        return TensorType(self.dtype, shape, quant)
 
     def __str__(self) -> str:
         shape = (

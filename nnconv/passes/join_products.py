@@ -9,6 +9,7 @@ from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.types import static_shape
 from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.rewrite import constant_behind, reshaped, transposed
+from nnconv.ops.shape import Transpose
 from nnconv.passes.base import Pass
 
 
@@ -41,6 +42,7 @@ def _weights(node: Node) -> Value | None:
     a, b = node.inputs
     if a is None or b is None or not a.dtype.is_float or not b.dtype.is_float:
         return None
+    b = _turned(node, b)
     source = constant_behind(b)
     shape = static_shape(b.shape)
     if source is None or shape is None or a.data is not None:
@@ -54,3 +56,15 @@ def _weights(node: Node) -> Value | None:
     builder = Builder(node.graph, before=node, origin=node.origin)
     matrix = reshaped(builder, b, shape[-2:]) if len(shape) > 2 else b
     return matrix if op.transpose_b else transposed(builder, matrix, (1, 0))
+
+
+def _turned(node: Node, value: Value) -> Value:
+    """What a Transpose makes of constants, as a view of them; else the value itself."""
+    producer = value.producer
+    if producer is None or not isinstance(producer.op, Transpose) or producer.op.perm is None:
+        return value
+    source = producer.inputs[0]
+    if source is None or constant_behind(source) is None or node.graph is None:
+        return value
+    builder = Builder(node.graph, before=node, origin=node.origin)
+    return transposed(builder, source, producer.op.perm)

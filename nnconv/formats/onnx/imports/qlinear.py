@@ -207,6 +207,54 @@ def _scaled_product(src: Source, a: Value, b: Value, given: _Places, bias: Value
     src.bind(0, result)
 
 
+_NARROW = {4: DType.UINT4, 8: DType.UINT8}
+
+
+def import_matmul_n_bits(src: Source) -> None:
+    """MatMulNBits: a product with the transpose of b, whose rows are quantized in blocks."""
+    bits, block = src.int("bits", 4), src.int("block_size")
+    rows, depth = src.int("N"), src.int("K")
+    dtype = _NARROW.get(bits)
+    if dtype is None or block < 1 or rows < 1 or depth < 1:
+        raise src.unsupported(f"{rows} rows of {depth} weights of {bits} bits in blocks of {block}")
+    if src.optional(4) is not None:
+        raise src.unsupported("its blocks are out of order (g_idx)")
+    blocks = -(-depth // block)
+    codes = src.required_constant(1, "its matrix").reshape(rows, -1)
+    scales = src.required_constant(2, "its scales").astype(np.float32).reshape(rows, blocks)
+    points = np.full(scales.shape, 1 << (bits - 1), np.uint8)
+    given = src.optional(3)
+    if given is not None:
+        if given.dtype is not DType.UINT8:
+            raise src.unsupported(f"zero points of {given.dtype}")
+        packed = src.required_constant(3, "its zero points").reshape(rows, -1)
+        points = _unpacked(packed, bits)[:, :blocks]
+    matrix = _unpacked(codes, bits)[:, :depth]
+    if matrix.shape != (rows, depth) or points.shape != scales.shape:
+        raise src.fail("its constants don't fit N, K and block_size")
+    quant = Quant(
+        scale=tuple(scales.T.reshape(-1).tolist()),
+        zero_point=tuple(points.T.reshape(-1).tolist()),
+        axis=0,
+        block=block,
+    )
+    by_columns = np.ascontiguousarray(matrix.T)
+    operand = src.const(by_columns, f"{src.node.inputs[1]}/codes", quant=quant, dtype=dtype)
+    weights = src.add(Dequantize(dtype=src.operand(0).dtype), [operand])
+    result = src.standard("MatMul", [src.operand(0), weights])[0]
+    if src.optional(5) is not None:
+        result = src.standard("Add", [result, src.operand(5)])[0]
+    src.bind(0, result)
+
+
+def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
+    """Codes of bytes that hold two each, the first in the low bits; of ``bits`` 8 as they are."""
+    if bits == 8:
+        return packed
+    pairs = np.stack([packed & 15, packed >> 4], axis=-1)
+    return pairs.reshape(packed.shape[0], -1)
+
+
 def _table() -> dict[str, Importer]:
     own: dict[str, Callable[[Source], None]] = {
         "QLinearAdd": _binary("Add"),
@@ -222,6 +270,7 @@ def _table() -> dict[str, Importer]:
         "QGemm": import_qgemm,
         "MatMulIntegerToFloat": import_matmul_integer_to_float,
         "DynamicQuantizeMatMul": import_dynamic_quantize_matmul,
+        "MatMulNBits": import_matmul_n_bits,
     }
     return {f"{_MICROSOFT}:{name}": importer for name, importer in own.items()}
 

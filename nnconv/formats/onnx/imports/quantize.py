@@ -183,4 +183,6 @@ IMPORTERS: dict[str, Importer] = {
     "DequantizeLinear": import_dequantize_linear,
     "QuantizeLinear": import_quantize_linear,
     "DynamicQuantizeLinear": import_dynamic_quantize_linear,
+    "com.microsoft:DequantizeLinear": import_dequantize_linear,
+    "com.microsoft:QuantizeLinear": import_quantize_linear,
 }

@@ -165,8 +165,10 @@ def oriented(t: Target, value: Value, perm: Perm) -> int:
     if source is None or source.data is None:
         operands = [t.tensor(value), t.ints(perm)]
         return t.result("TRANSPOSE", operands, kind, ("TransposeOptions", {}))
-    quant = None if source.quant is None else source.quant.permuted(perm)
+    quant = None if source.quant is None else source.quant.permuted(perm, source.shape)
     turned = source.data.transpose(perm)
+    if quant is not None and quant.block and source is not value:  # which no kernel reads
+        return t.const(dequantize(turned, quant).astype(value.dtype.numpy), name=value.name)
     codes = t.const(turned, quant=quant, dtype=source.dtype, name=source.name)
     if source is value:
         return codes

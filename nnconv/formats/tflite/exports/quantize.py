@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnconv.formats.tflite.exporter import FLOAT32, Exporter, Target, has_wide_point
 from nnconv.formats.tflite.types import CODES
 from nnconv.ir.dtype import DType
@@ -52,6 +54,7 @@ _CASTS = frozenset(
         DType.FLOAT16,
         DType.FLOAT32,
         DType.FLOAT64,
+        DType.BFLOAT16,
         DType.COMPLEX64,
     }
 )
@@ -88,6 +91,11 @@ def _require_kernel(value: Value, t: Target) -> None:
 def export_dequantize(node: Node, t: Target) -> None:
     """DEQUANTIZE; constants that it can't read stand in the file as floats."""
     x, y = _operand(node)
+    if _is_narrow(x) and y.dtype is DType.FLOAT32:
+        assert x.data is not None
+        codes = t.const(x.data.astype(np.int8), quant=x.quant, dtype=DType.INT8, name=x.name)
+        t.emit("DEQUANTIZE", [codes], y, ("DequantizeOptions", {}), version=2)
+        return
     if x.data is not None and (x.dtype not in _TO_FLOAT or not _reads_constant(x)):
         if x.quant is None:
             raise t.refused(f"{x.type} has no parameters")
@@ -109,6 +117,16 @@ def export_dequantize(node: Node, t: Target) -> None:
         ("DequantizeOptions", {}),
     )
     _cast(t, real, DType.FLOAT32, y)
+
+
+def _is_narrow(x: Value) -> bool:
+    """Whether these are constants of fewer than 8 bits with parameters of channels.
+
+    DEQUANTIZE reads those as bytes alone; as floats they would take four times the room.
+    """
+    quant = x.quant
+    few = x.data is not None and x.dtype.bits < 8 and x.type.has_codes
+    return few and quant is not None and not quant.is_per_tensor and not quant.block
 
 
 def _reads_constant(x: Value) -> bool:
