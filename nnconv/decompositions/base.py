@@ -28,9 +28,9 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op, QuantRule
-from nnconv.ir.types import TensorType, merge_shapes
+from nnconv.ir.types import TensorType, element_count, merge_shapes
 from nnconv.ops.quantize import Bitcast, Dequantize
-from nnconv.ops.shape import Identity
+from nnconv.ops.shape import Fill, Identity
 
 Decomposition: TypeAlias = "Callable[[Node, Builder], Sequence[Value] | None]"
 
@@ -163,6 +163,9 @@ def _take_place(node: Node, old: Value, new: Value, made: set[Value]) -> None:
     node.graph.replace_output(old, new)
 
 
+_MOST_FILLED = 4096
+
+
 def _folded(builder: Recorder, evaluate: Evaluate) -> list[Node]:
     """The nodes added, less those whose operands are constants: these become constants."""
     left: list[Node] = []
@@ -170,6 +173,9 @@ def _folded(builder: Recorder, evaluate: Evaluate) -> list[Node]:
         constant = node.inputs and all(v is None or v.data is not None for v in node.inputs)
         if not constant or node.bodies or isinstance(node.op, Dequantize | Bitcast):
             left.append(node)
+            continue
+        if isinstance(node.op, Fill) and (element_count(node.outputs[0].shape) or 0) > _MOST_FILLED:
+            left.append(node)  # it would only make the file bigger
             continue
         arrays = evaluate(node, [None if v is None else v.data for v in node.inputs])
         for value, array in zip(node.outputs, arrays, strict=True):

@@ -124,6 +124,23 @@ CASES = [
     *(layer(f"reverse {op}", op, direction="reverse", given="bhc") for op in GATES),
     *(layer(f"both {op}", op, both=True, given="bhc") for op in GATES),
     *(layer(f"long {op}", op, steps=40, both=True, scale=0.4) for op in GATES),
+    *(
+        layer(f"chunks, {steps}, {op}", op, steps=steps, both=True, given="bhc", scale=0.3)
+        for op in GATES
+        for steps in (64, 75)
+    ),
+    *(
+        layer(f"chunks, lengths, {op}", op, steps=70, both=True, lengths=(64, 31), scale=0.3)
+        for op in GATES
+    ),
+    *(
+        layer(f"chunks of any length, {op}", op, steps=70, both=True, open_dims=(0,), scale=0.3)
+        for op in GATES
+    ),
+    *(
+        layer(f"chunks, run-time weights, {op}", op, steps=70, run_time_weights=True, scale=0.3)
+        for op in GATES
+    ),
     *(layer(f"long with states {op}", op, steps=40, given="bhc", scale=0.4) for op in GATES),
     *(layer(f"lengths {op}", op, steps=5, lengths=(3, 5), given="bhc") for op in GATES),
     *(layer(f"no length {op}", op, steps=5, lengths=(0, 2)) for op in GATES),
