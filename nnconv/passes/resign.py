@@ -73,6 +73,9 @@ class _Regions:
             elif keep and _needs_signs(node) and not _is_wide(node):
                 self.outside[node] = True
             if isinstance(node.op, _LOOKING):
+                turned = None if keep else _turned_for_its_sign(node)
+                if turned is not None:
+                    needing.append(turned)
                 continue
             values = [v for v in (*node.inputs, *node.outputs) if v is not None and _turns(v)]
             if not values or node in self.outside or not can_turn(node):
@@ -101,6 +104,18 @@ class _Regions:
 
     def _join(self, a: Value, b: Value) -> None:
         self._parent[self._root(a)] = self._root(b)
+
+
+def _turned_for_its_sign(node: Node) -> Value | None:
+    """The unsigned side of a Quantize that does nothing but turn signs: signed, it needs none."""
+    x, y = node.inputs[0], node.outputs[0]
+    if not isinstance(node.op, Quantize) or x is None or x.quant is None or y.quant is None:
+        return None
+    if x.dtype is DType.UINT8 and y.dtype is DType.INT8:
+        return x if x.quant.shifted(-128) == y.quant else None
+    if x.dtype is DType.INT8 and y.dtype is DType.UINT8:
+        return y if x.quant == y.quant.shifted(-128) else None
+    return None
 
 
 class _Walk:

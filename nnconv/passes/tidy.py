@@ -11,6 +11,7 @@ from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation
 from nnconv.ir.types import Shape
 from nnconv.ops.elementwise import Add, Select
+from nnconv.ops.quantize import Quantize
 from nnconv.ops.shape import (
     BroadcastTo,
     Concat,
@@ -95,6 +96,7 @@ _CANDIDATES = (
     Reverse,
     Select,
     Add,
+    Quantize,
 )
 
 
@@ -201,6 +203,8 @@ def _moves_nothing(node: Node, x: Value) -> bool:
     op, y = node.op, node.outputs[0]
     if isinstance(op, Identity):
         return True
+    if isinstance(op, Quantize):
+        return x.type.has_codes and x.dtype is y.dtype
     if isinstance(op, RESHAPES):
         return _same_shape(x.shape, y.shape)
     if isinstance(op, Transpose):

@@ -24,7 +24,12 @@ def restore(plain: Signature, metadata: Mapping[str, str]) -> Signature:
     """The entry point with the names, states and parameters that its file notes."""
     inputs = {v.name: v for v in plain.graph.inputs}
     outputs = dict(zip(plain.output_names, plain.graph.outputs, strict=True))
-    _restore_quants(_entry(metadata, QUANTIZATION, dict), inputs)
+    for name, quant in noted_quants(metadata).items():
+        value = inputs.get(name)
+        if value is None or value.quant is not None or value.use_count:
+            continue
+        if value.dtype.is_integer:
+            value.type = TensorType(value.dtype, value.shape, quant)
     states = _states(_entry(metadata, STATES, list), inputs, outputs)
     if states:
         first = len(plain.graph.inputs) - len(states)
@@ -57,18 +62,17 @@ def _entry(metadata: Mapping[str, str], key: str, kind: type) -> Any:
     return found if isinstance(found, kind) else None
 
 
-def _restore_quants(noted: Any, inputs: Mapping[str, Value]) -> None:
-    for name, entry in _mapping(noted).items():
-        value = inputs.get(name)
-        if value is None or value.quant is not None or not value.dtype.is_integer:
-            continue
+def noted_quants(metadata: Mapping[str, str]) -> dict[str, Quant]:
+    """The parameters that are noted of inputs and outputs, as far as they are sound."""
+    found = {}
+    for name, entry in _mapping(_entry(metadata, QUANTIZATION, dict)).items():
         try:
             scale, zero_point = entry["scale"], entry["zero_point"]
-            if len(scale) == 1 and not value.use_count:
-                quant = Quant.per_tensor(float(scale[0]), int(zero_point[0]))
-                value.type = TensorType(value.dtype, value.shape, quant)
+            if len(scale) == 1:
+                found[name] = Quant.per_tensor(float(scale[0]), int(zero_point[0]))
         except (LookupError, TypeError, ValueError):
             continue
+    return found
 
 
 def _states(noted: Any, inputs: Mapping[str, Value], outputs: Mapping[str, Value]) -> list[State]:

@@ -9,9 +9,10 @@ import numpy as np
 
 from nnconv.errors import Reason
 from nnconv.formats.onnx.importer import Importer, Source
-from nnconv.ir.dtype import DType
+from nnconv.ir.dtype import EIGHT_BITS, DType
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Op
+from nnconv.ir.quant import quantize
 from nnconv.ir.types import static_shape
 from nnconv.ops import activation as a
 from nnconv.ops import elementwise as e
@@ -132,6 +133,11 @@ def import_clip(s: Source) -> None:
         low, high = (_number(s, b) for b in bounds)
         least, greatest = -math.inf if low is None else low, math.inf if high is None else high
         if _fit(least, greatest):
+            bounds_of_reals = _real_bounds(x, float(least), float(greatest))
+            if bounds_of_reals is not None:
+                least, greatest = bounds_of_reals
+                s.emit(e.Clip(low=least, high=greatest), [x], quants=[x.quant])
+                return
             s.emit(e.Clip(low=float(least), high=float(greatest)), [x])
             return
     s.emit(n.ClipBetween(), [x, *bounds])
@@ -145,6 +151,33 @@ def _number(s: Source, bound: Value | None) -> float | int | None:
         raise s.fail(f"a bound is {bound.dtype}")
     number = bound.data.reshape(-1)[0]
     return int(number) if kind in "iu" else float(number)
+
+
+_USUAL_BOUNDS = (0.0, 6.0, 1.0, -1.0)
+"""Those of activations."""
+
+
+def _real_bounds(x: Value, low: float, high: float) -> tuple[float, float] | None:
+    """What 8-bit codes between these bounds stand for; None where they are no such codes.
+
+    Bounds that codes have anyway are none; others are those of an activation, if it has these.
+    """
+    quant = x.quant
+    if quant is None or not quant.is_per_tensor or x.dtype not in EIGHT_BITS:
+        return None
+    least, greatest = x.dtype.int_range
+    if low > greatest or high < least:
+        return None
+    known = {int(quantize(np.asarray(b), quant, x.dtype)): b for b in _USUAL_BOUNDS[::-1]}
+
+    def real(code: float) -> float:
+        found = known.get(int(code))
+        return (int(code) - quant.zero_point[0]) * quant.scale[0] if found is None else found
+
+    return (
+        -math.inf if low <= least else real(math.ceil(low)),
+        math.inf if high >= greatest else real(math.floor(high)),
+    )
 
 
 def _fit(low: float, high: float) -> bool:

@@ -1,0 +1,248 @@
+"""Codes whose sign the file turns with an Add of 128, as codes with parameters of either sign.
+
+nnconv writes int8 codes as uint8 ones (``Target.inner_type``): those of the interface become
+``Add(Cast(x), 128)`` and go back the same way. Read as arithmetic, they would tell nothing of the
+quantization of the interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Activation, QuantRule, Role
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import TensorType
+from nnconv.ops.elementwise import Add
+from nnconv.ops.quantize import Bitcast, Cast, Quantize
+from nnconv.ops.shape import Concat
+from nnconv.ops.slices import Pad, PadMode
+
+_HALF = 128
+"""Between the int8 code and the uint8 code of one number."""
+
+
+def restore_signs(graph: Graph, noted: Mapping[str, Quant]) -> None:
+    """Let what turns signs be Quantize, with parameters on both sides of it.
+
+    The uint8 codes behind an input are followed through what only moves them, up to where the file
+    says what they stand for: that, less 128, is what the input's codes stand for. ``noted`` are the
+    parameters of inputs and outputs that the file notes, for codes of which it says nothing else.
+    """
+    seen: set[Value] = set()
+    for node in list(graph.nodes):
+        if node.graph is None or not _turns(node):
+            continue
+        (operand,) = _data(node)
+        if operand.quant is not None and operand.quant.is_per_tensor and _goes_back(node):
+            _turn_out(graph, node, operand.quant)
+            continue
+        for start in (node.outputs[0], operand):
+            if start not in seen and _is_plain(start, DType.UINT8):
+                region = _region(start)
+                seen |= region.values
+                _restore(graph, region, noted)
+
+
+class _Region(NamedTuple):
+    """uint8 values without parameters that moves connect.
+
+    Attributes:
+        values: all of them.
+        quants: the parameters of what is moved together with them.
+        sources: what makes the first of them.
+        readers: what reads them, apart from the moves.
+    """
+
+    values: set[Value]
+    quants: set[Quant]
+    sources: list[Node]
+    readers: list[Node]
+
+
+def _is_plain(value: Value, dtype: DType) -> bool:
+    return value.dtype is dtype and value.quant is None
+
+
+def _turns(node: Node) -> bool:
+    """Whether a node is the Add of 128 to uint8 codes."""
+    op = node.op
+    if not isinstance(op, Add) or op.activation is not Activation.NONE:
+        return False
+    return _is_plain(node.outputs[0], DType.UINT8) and len(_data(node)) == 1
+
+
+def _data(node: Node) -> list[Value]:
+    """The operands that aren't the constant 128."""
+    return [
+        v
+        for v in node.inputs
+        if v is not None and not (v.data is not None and v.data.size == 1 and np.all(v.data == 128))
+    ]
+
+
+def _moved(node: Node) -> list[Value] | None:
+    """What a node moves: operands and results of one type; None if it isn't a move."""
+    op = node.op
+    if isinstance(op, Concat):
+        if op.activation is not Activation.NONE:
+            return None
+    elif node.bodies or op.quant_rule is not QuantRule.CODES:
+        return None
+    if isinstance(op, Pad) and op.mode is PadMode.CONSTANT:
+        return None
+    formal = op.operands
+    found = list(node.outputs)
+    for place, value in enumerate(node.inputs):
+        if value is None or formal[min(place, len(formal) - 1)].role is Role.INDEX:
+            continue
+        found.append(value)
+    return found if all(v.dtype is DType.UINT8 for v in found) else None
+
+
+def _region(start: Value) -> _Region:
+    region = _Region({start}, set(), [], [])
+    waiting = [start]
+    while waiting:
+        value = waiting.pop()
+        makers = [] if value.producer is None else [value.producer]
+        for node in (*makers, *(use.node for use in value.uses)):
+            moved = _moved(node)
+            if moved is None:
+                (region.sources if node in makers else region.readers).append(node)
+                continue
+            region.quants.update(v.quant for v in moved if v.quant is not None)
+            fresh = [v for v in moved if v.quant is None and v not in region.values]
+            region.values.update(fresh)
+            waiting += fresh
+    return region
+
+
+def _restore(graph: Graph, region: _Region, noted: Mapping[str, Quant]) -> None:
+    """Give a region its parameters, if all that is around it agrees with them."""
+    outside = {*graph.inputs, *graph.outputs}
+    if any(v in outside or (v.producer is None and v.data is None) for v in region.values):
+        return
+    turned_in = {n: x for n in region.sources if (x := _source_of(n)) is not None}
+    turned_out = [node for node in region.readers if _turns(node)]
+    rereads = [n for n in (*region.sources, *region.readers) if _is_reread(n)]
+    known = {*turned_in, *turned_out, *rereads}
+    if any(node not in known for node in (*region.sources, *region.readers)):
+        return
+    if any(not _goes_back(node) for node in turned_out):
+        return
+    quants = region.quants | set(_quants(rereads, region))
+    quants = quants or set(_noted(turned_in.values(), turned_out, noted))
+    if len(quants) != 1:
+        return
+    (quant,) = quants
+    if not quant.is_per_tensor:
+        return
+    for value in region.values:
+        value.type = TensorType(DType.UINT8, value.shape, quant)
+    for node in rereads:
+        _take_out(graph, node)
+    for node, x in turned_in.items():
+        _turn_in(graph, node, x, quant)
+    for node in turned_out:
+        _turn_out(graph, node, quant)
+
+
+def _is_reread(node: Node) -> bool:
+    """Whether a node gives codes parameters, or takes them away."""
+    x = node.inputs[0] if isinstance(node.op, Bitcast) else None
+    y = node.outputs[0]
+    return (
+        x is not None
+        and x.dtype is y.dtype is DType.UINT8
+        and (x.quant is None) != (y.quant is None)
+    )
+
+
+def _quants(rereads: list[Node], region: _Region) -> Iterator[Quant]:
+    for node in rereads:
+        for value in (node.inputs[0], node.outputs[0]):
+            if value is not None and value not in region.values and value.quant is not None:
+                yield value.quant
+
+
+def _noted(
+    sources: Iterable[Value], turned_out: list[Node], noted: Mapping[str, Quant]
+) -> Iterator[Quant]:
+    """What the file notes of the inputs and outputs whose signs are turned."""
+    for source in sources:
+        if source.name in noted:
+            yield noted[source.name].shifted(_HALF)
+    for node in turned_out:
+        for use in node.outputs[0].uses:
+            name = use.node.outputs[0].name
+            if name in noted:
+                yield noted[name].shifted(_HALF)
+
+
+def _source_of(node: Node) -> Value | None:
+    """The int8 codes that a node turns into uint8 ones; None if it doesn't."""
+    if not _turns(node):
+        return None
+    (value,) = _data(node)
+    cast = value.producer
+    if cast is None or not isinstance(cast.op, Cast) or value.use_count != 1:
+        return None
+    x = cast.inputs[0]
+    return x if x is not None and _is_plain(x, DType.INT8) else None
+
+
+def _goes_back(node: Node) -> bool:
+    """Whether only casts to int8 read what a node turns."""
+    return all(
+        isinstance(use.node.op, Cast) and use.node.outputs[0].dtype is DType.INT8
+        for use in node.outputs[0].uses
+    )
+
+
+def _take_out(graph: Graph, node: Node) -> None:
+    x, y = node.inputs[0], node.outputs[0]
+    assert x is not None
+    y.replace_all_uses_with(x)
+    graph.replace_output(y, x)
+    graph.remove(node)
+
+
+def _turn_in(graph: Graph, node: Node, x: Value, quant: Quant) -> None:
+    """Make a Cast of ``x`` and an Add the Quantize of int8 codes."""
+    (value,) = _data(node)
+    cast = value.producer
+    assert cast is not None
+    signed = TensorType(DType.INT8, x.shape, quant.shifted(-_HALF))
+    if x.use_count == 1 and x not in graph.outputs and x in graph.inputs:
+        x.type = signed
+        codes = x
+    else:
+        codes = Value(f"{x.name}/codes", signed, origin=x.origin)
+        graph.insert_before(node, Node(Bitcast(dtype=DType.INT8), [x], [codes], origin=node.origin))
+    node.op = Quantize(dtype=DType.UINT8)
+    node.set_inputs([codes])
+    graph.remove(cast)
+
+
+def _turn_out(graph: Graph, node: Node, quant: Quant) -> None:
+    """Make an Add and the Casts behind it a Quantize to int8 codes each."""
+    (value,) = _data(node)
+    signed = quant.shifted(-_HALF)
+    for use in node.outputs[0].uses:
+        cast, y = use.node, use.node.outputs[0]
+        cast.op = Quantize(dtype=DType.INT8)
+        cast.set_inputs([value])
+        if not y.use_count:
+            y.type = TensorType(DType.INT8, y.shape, signed)
+            continue
+        plain = Value(f"{y.name}/numbers", y.type, origin=y.origin)
+        y.replace_all_uses_with(plain)
+        y.type = TensorType(DType.INT8, y.shape, signed)
+        back = Node(Bitcast(dtype=DType.INT8), [y], [plain], origin=cast.origin)
+        graph.insert_after(cast, back)
+    graph.remove(node)
