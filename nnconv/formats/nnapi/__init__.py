@@ -1,0 +1,1 @@
+"""NNAPI, Android's Neural Networks API: its models, and nnconv's file format for them."""

@@ -1,0 +1,153 @@
+"""NNAPI's enumerations, from schemas/nnapi, and what its operand types are in numpy and the IR.
+
+Members have the C names less ``ANEURALNETWORKS_`` and what an enumeration's own members share:
+``FuseCode.RELU``. The names with that part, ``FuseCode.FUSED_RELU``, are aliases.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnconv.ir.dtype import DType
+from nnconv.schemas import read_schema
+
+_ENUMS: dict[str, dict[str, int]] = read_schema("nnapi/enums.json")
+
+if TYPE_CHECKING:
+    # What mypy can't see: the members come from the schema.
+    from enum import EnumMeta
+
+    class _Members(EnumMeta):
+        def __getattr__(cls, name: str) -> Any: ...
+
+    class _Code(IntEnum, metaclass=_Members):
+        pass
+
+    class OperandCode(_Code):
+        """Types of operands."""
+
+    class OperationCode(_Code):
+        """Operations."""
+
+    class FuseCode(_Code):
+        """Activations fused into an operation."""
+
+    class PaddingCode(_Code):
+        """Implicit paddings."""
+
+    class PreferenceCode(_Code):
+        """What a compilation should favour."""
+
+    class DeviceTypeCode(_Code):
+        """Kinds of devices."""
+
+    class FeatureLevelCode(_Code):
+        """Feature levels as the API gives them: an Android API level for the first five."""
+
+    class ResultCode(_Code):
+        """What a call gives."""
+
+    class DurationCode(_Code):
+        """Which duration to measure."""
+
+    class PriorityCode(_Code):
+        """Priorities of compilations."""
+
+    class LSHProjectionType(_Code):
+        """Kinds of LSH_PROJECTION."""
+
+else:
+
+    def _enum(name: str, doc: str) -> type[IntEnum]:
+        made = IntEnum(name, _ENUMS[name], module=__name__)
+        made.__doc__ = doc
+        return made
+
+    OperandCode = _enum("OperandCode", "Types of operands.")
+    OperationCode = _enum("OperationCode", "Operations.")
+    FuseCode = _enum("FuseCode", "Activations fused into an operation.")
+    PaddingCode = _enum("PaddingCode", "Implicit paddings.")
+    PreferenceCode = _enum("PreferenceCode", "What a compilation should favour.")
+    DeviceTypeCode = _enum("DeviceTypeCode", "Kinds of devices.")
+    FeatureLevelCode = _enum("FeatureLevelCode", "Feature levels as the API gives them.")
+    ResultCode = _enum("ResultCode", "What a call gives.")
+    DurationCode = _enum("DurationCode", "Which duration to measure.")
+    PriorityCode = _enum("PriorityCode", "Priorities of compilations.")
+    LSHProjectionType = _enum("LSHProjectionType", "Kinds of LSH_PROJECTION.")
+
+MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES = _ENUMS["Constants"]["MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES"]
+"""Operand values up to so many bytes are copied when they are given."""
+
+BYTE_SIZE_OF_CACHE_TOKEN = _ENUMS["Constants"]["BYTE_SIZE_OF_CACHE_TOKEN"]
+
+LEVELS = range(1, 9)
+"""The feature levels, as numbers from 1."""
+
+NEWEST_LEVEL = LEVELS[-1]
+
+
+def level_code(level: int) -> FeatureLevelCode:
+    """The code of a feature level: 27 for 1, 1000008 for 8."""
+    return FeatureLevelCode(_ENUMS["FeatureLevelCode"][f"FEATURE_LEVEL_{level}"])
+
+
+def level_of_code(code: int) -> int:
+    """The feature level, from 1, of a code; what is newer than all we know counts as the newest.
+
+    Raises:
+        ValueError: for a code below the first.
+    """
+    known = [level for level in LEVELS if level_code(level) <= code]
+    if not known:
+        raise ValueError(f"{code} is no feature level, the first is {level_code(1)}")
+    return known[-1]
+
+
+STORAGE: dict[OperandCode, str] = {
+    OperandCode.FLOAT32: "<f4",
+    OperandCode.INT32: "<i4",
+    OperandCode.UINT32: "<u4",
+    OperandCode.TENSOR_FLOAT32: "<f4",
+    OperandCode.TENSOR_INT32: "<i4",
+    OperandCode.TENSOR_QUANT8_ASYMM: "u1",
+    OperandCode.BOOL: "u1",
+    OperandCode.TENSOR_QUANT16_SYMM: "<i2",
+    OperandCode.TENSOR_FLOAT16: "<f2",
+    OperandCode.TENSOR_BOOL8: "u1",
+    OperandCode.FLOAT16: "<f2",
+    OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL: "i1",
+    OperandCode.TENSOR_QUANT16_ASYMM: "<u2",
+    OperandCode.TENSOR_QUANT8_SYMM: "i1",
+    OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: "i1",
+}
+"""The numpy type of each operand type's elements; a bool is a byte, any but 0 means true."""
+
+NUMPY = {code: np.dtype(text) for code, text in STORAGE.items()}
+
+DTYPES = {
+    code: DType.BOOL
+    if code in (OperandCode.BOOL, OperandCode.TENSOR_BOOL8)
+    else DType.of(NUMPY[code])
+    for code in STORAGE
+}
+"""The IR's element type of each operand type; MODEL has none."""
+
+SCALARS = frozenset(
+    {OperandCode.FLOAT32, OperandCode.INT32, OperandCode.UINT32, OperandCode.BOOL}
+    | {OperandCode.FLOAT16, OperandCode.MODEL}
+)
+"""The types that have no dimensions."""
+
+ZERO_POINTS: dict[OperandCode, tuple[int, int]] = {
+    OperandCode.TENSOR_QUANT8_ASYMM: (0, 255),
+    OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: (-128, 127),
+    OperandCode.TENSOR_QUANT16_ASYMM: (0, 65535),
+    OperandCode.TENSOR_QUANT8_SYMM: (0, 0),
+    OperandCode.TENSOR_QUANT16_SYMM: (0, 0),
+}
+"""The types with one scale for all elements, and the zero points that they may have."""
+
+PER_CHANNEL = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
