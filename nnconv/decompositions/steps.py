@@ -321,15 +321,16 @@ def _in_chunks(
         return [*after, _written(inside, before[-1], found, base)]
 
     *last, sequence = _while(scope, chunks, [*states, whole], chunk)
-    if rows != steps or not isinstance(steps, int):
-        cut = Slice(starts=(0, 0, 0), ends=(steps, None, None), strides=(1, 1, 1))
-        if isinstance(steps, int):
+    if isinstance(steps, int):
+        if rows != steps:
+            cut = Slice(starts=(0, 0, 0), ends=(steps, None, None), strides=(1, 1, 1))
             sequence = b.add(cut, [sequence])
-        else:
-            end = [b.add(Reshape(shape=(1,)), [limit]), b.const(np.full(2, _ALL, np.int32))]
-            ends = b.add(Concat(axis=0), end)
-            sequence = b.add(cut.replace(ends=None), [sequence, None, ends])
-            sequence.type = sequence.type.with_shape((projected.shape[0], batch, cells))
+    else:
+        end = [b.add(Reshape(shape=(1,)), [limit]), b.const(np.full(2, _ALL, np.int32))]
+        ends = b.add(Concat(axis=0), end)
+        cut = Slice(starts=(0, 0, 0), ends=None, strides=(1, 1, 1))
+        sequence = b.add(cut, [sequence, None, ends])
+        sequence.type = sequence.type.with_shape((projected.shape[0], batch, cells))
     if run.reverse:
         sequence = b.add(Reverse(axes=(0,)), [sequence])
     return sequence, last
