@@ -224,6 +224,37 @@ def test_elementwise(case: IrCase, tmp_path: Path) -> None:
     check_ir(case, tmp_path)
 
 
+POWERS = [
+    TfliteCase(
+        f"power {exponent} {shape}",
+        lambda b, exponent=exponent, shape=shape: b.add(
+            e.Pow(),
+            [b.input("x", DType.FLOAT32, (3, 4)), b.const(np.full(shape, exponent, np.float32))],
+        ),
+        [np.linspace(0.25, 3, 12, dtype=np.float32).reshape(3, 4)],
+        expected=lambda x, exponent=exponent: x.astype(np.float64) ** exponent,
+        ops=ops,
+    )
+    for exponent, ops in (
+        (2.0, {"SQUARE": 1}),
+        (3.0, {"SQUARE": 1, "MUL": 1}),
+        (4.0, {"SQUARE": 2}),
+        (0.5, {"SQRT": 1}),
+        (-0.5, {"RSQRT": 1}),
+        (-1.0, {"DIV": 1}),
+        (1.5, {"POW": 1}),
+        (0.0, {"POW": 1}),
+    )
+    for shape in ((), (4,))
+    if exponent != -0.5 or not shape
+]
+
+
+@pytest.mark.parametrize("case", POWERS, ids=str)
+def test_known_powers_on_litert(case: TfliteCase, tmp_path: Path) -> None:
+    check_tflite(case, tmp_path)
+
+
 @pytest.mark.parametrize("case", on_litert(CASES), ids=str)
 def test_elementwise_on_litert(case: TfliteCase, tmp_path: Path) -> None:
     check_tflite(case, tmp_path)

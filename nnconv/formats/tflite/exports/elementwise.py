@@ -87,7 +87,6 @@ FORMS: dict[type[Op], Form] = {
     e.ZerosLike: Form("ZEROS_LIKE", _ARITHMETIC),
     e.Maximum: Form("MAXIMUM", _ARITHMETIC, ACTIVATION_CODES, same=True),
     e.Minimum: Form("MINIMUM", _ARITHMETIC, ACTIVATION_CODES, same=True),
-    e.Pow: Form("POW", FLOAT32),
     e.FloorDiv: Form("FLOOR_DIV", _F32_I32 | _RAW, _RAW),
     e.FloorMod: Form("FLOOR_MOD", _ARITHMETIC | _RAW, _RAW),
     e.SquaredDifference: Form("SQUARED_DIFFERENCE", _F32_I32, frozenset({DType.INT8})),
@@ -167,6 +166,45 @@ _LOGISTIC: dict[DType, Quant] = {
     DType.INT16: Quant.per_tensor(1 / 32768),
 }
 """The parameters of what LOGISTIC gives."""
+
+
+POWERS: dict[float, tuple[str, ...]] = {
+    2.0: ("SQUARE",),
+    3.0: ("SQUARE", "MUL"),
+    4.0: ("SQUARE", "SQUARE"),
+    0.5: ("SQRT",),
+    -1.0: ("DIV",),
+}
+"""Exponents for which there are operators that take down to a seventh of POW's time.
+
+Those of two operands take the base, or 1 by it.
+"""
+
+
+def export_pow(node: Node, t: Target) -> None:
+    """POW, or what is quicker for a known exponent."""
+    (x, exponent), y = node.inputs, node.outputs[0]
+    assert x is not None
+    assert exponent is not None
+    t.require(node, plain=FLOAT32)
+    known = exponent.data
+    steps: tuple[str, ...] = ()
+    if known is not None and known.size and x.shape == y.shape:
+        first = float(known.flat[0])
+        steps = POWERS.get(first, ()) if bool((known == first).all()) else ()
+    if not steps:
+        t.emit("POW", [t.tensor(x), t.tensor(exponent)], y)
+        return
+    tensor = t.tensor(x)
+    for name in steps[:-1]:
+        tensor = t.result(name, [tensor], y.type)
+    last = steps[-1]
+    if last in ("MUL", "DIV"):
+        others = [t.tensor(x)] if last == "MUL" else [t.const(np.asarray(1, np.float32))]
+        operands = [tensor, *others] if last == "MUL" else [*others, tensor]
+        t.emit(last, operands, y, (f"{last.capitalize()}Options", {}))
+    else:
+        t.emit(last, [tensor], y)
 
 
 def export_sigmoid(node: Node, t: Target) -> None:
@@ -295,6 +333,7 @@ def _extremes(dtype: DType) -> tuple[float, float]:
 EXPORTERS: dict[type[Op], Exporter] = {
     **dict.fromkeys(FORMS, export_plain),
     **dict.fromkeys(ARITHMETIC, export_arithmetic),
+    e.Pow: export_pow,
     e.Sigmoid: export_sigmoid,
     e.Tanh: export_tanh,
     e.LeakyRelu: export_leaky_relu,
