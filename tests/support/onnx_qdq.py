@@ -11,8 +11,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from support.litert import RESOLVERS
 from support.onnx_routes import node
-from support.onnx_whole import Dims, info, onnx_model
+from support.onnx_whole import Dims, Made, info, onnx_model
 
 CODE_TYPES = {
     "int4": TensorProto.INT4,
@@ -101,6 +102,11 @@ class Qdq:
 
     def _where(self) -> dict[str, str]:
         return {"domain": self.domain} if self.domain else {}
+
+
+def run_all(made: Made, *arrays: np.ndarray) -> list[np.ndarray]:
+    """The first output of a conversion's result, of each set of LiteRT's kernels."""
+    return [made.run(*arrays, resolver=resolver)[0] for resolver in RESOLVERS]
 
 
 class _Batches:

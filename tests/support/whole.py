@@ -64,6 +64,11 @@ def floats(*shape: int) -> np.ndarray:
     return np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
 
 
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    """Random float32 numbers around 0, the same in each run."""
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+
+
 def identity_conv(b: TfliteBuilder, x: Tensor) -> Tensor:
     """A 1x1 convolution that changes nothing, but has the layout pass move all around it."""
     depth = x.shape[-1]
