@@ -1,0 +1,201 @@
+"""Data from JSON held against a JSON Schema: the part of the language that our schemas use.
+
+Known are type, const, enum, properties, required, additionalProperties (false alone), items,
+minItems, maxItems, minimum, maximum and references to ``#/$defs``; notes are passed over, anything
+else is an error of the schema. A schema becomes a function once, so that large files take little.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+Check: TypeAlias = "Callable[[Any], str]"
+"""Gives the first fault of a value as ``.place: what`` (or ``: what``), or an empty text."""
+
+NOTES = frozenset({"$schema", "$id", "$defs", "title", "description"})
+
+_LONGEST = 60
+"""So much of a value is shown."""
+
+
+class JsonError(Exception):
+    """A text isn't JSON, or not as the schema wants it."""
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The data of a JSON text; names in an object must differ and numbers be finite.
+
+    Raises:
+        JsonError: it isn't such a text.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+    except RecursionError as error:
+        raise JsonError("it is nested too deeply") from error
+    except ValueError as error:  # bad syntax, bad UTF-8, numbers of thousands of digits
+        raise JsonError(str(error)) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise JsonError("an object has two entries of one name")
+    return result
+
+
+def _constant(name: str) -> Any:
+    raise JsonError(f"{name} is no number in JSON")
+
+
+def compile_schema(schema: Mapping[str, Any]) -> Callable[[Any], None]:
+    """A function that raises JsonError for data that a schema doesn't allow."""
+    made: dict[str, Check] = {}
+    check = _compile(schema, schema, made)
+
+    def run(data: Any) -> None:
+        if fault := check(data):
+            raise JsonError(fault.lstrip(":. "))
+
+    return run
+
+
+def _compile(schema: Mapping[str, Any], root: Mapping[str, Any], made: dict[str, Check]) -> Check:
+    if "$ref" in schema:
+        return _reference(schema["$ref"], root, made)
+    checks: list[Check] = []
+    for key, value in schema.items():
+        if key == "type":
+            checks.append(_type(value))
+        elif key == "const":
+            checks.append(_enum([value]))
+        elif key == "enum":
+            checks.append(_enum(value))
+        elif key in ("minimum", "maximum", "minItems", "maxItems"):
+            checks.append(_bound(key, value))
+        elif key == "items":
+            checks.append(_items(_compile(value, root, made)))
+        elif key == "required":
+            checks.append(_required(tuple(value)))
+        elif key == "properties":
+            closed = schema.get("additionalProperties", True) is False
+            members = {name: _compile(entry, root, made) for name, entry in value.items()}
+            checks.append(_properties(members, closed=closed))
+        elif key not in NOTES and key != "additionalProperties":
+            raise ValueError(f"the schema keyword {key!r} isn't known")
+    if len(checks) == 1:
+        return checks[0]
+
+    def run(value: Any) -> str:
+        for check in checks:
+            if fault := check(value):
+                return fault
+        return ""
+
+    return run
+
+
+def _reference(target: str, root: Mapping[str, Any], made: dict[str, Check]) -> Check:
+    name = target.removeprefix("#/$defs/")
+    if name not in made:
+        made[name] = lambda value: made[name](value)  # noqa: PLW0108 - it is another one then
+        made[name] = _compile(root["$defs"][name], root, made)
+    return made[name]
+
+
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "array": lambda v: isinstance(v, list),
+    "boolean": lambda v: isinstance(v, bool),
+    "integer": lambda v: isinstance(v, int) and not isinstance(v, bool),
+    "number": lambda v: isinstance(v, int | float) and not isinstance(v, bool),
+    "object": lambda v: isinstance(v, dict),
+    "string": lambda v: isinstance(v, str),
+}
+
+
+def _type(names: str | list[str]) -> Check:
+    wanted = [names] if isinstance(names, str) else names
+    tests = [_KINDS[name] for name in wanted]
+
+    def run(value: Any) -> str:
+        if any(test(value) for test in tests):
+            return ""
+        return f": {_shown(value)}, must be {' or '.join(wanted)}"
+
+    return run
+
+
+def _enum(values: list[Any]) -> Check:
+    known = {(type(value), value) for value in values}
+    some = ", ".join(_shown(value) for value in values[:8])
+    rest = ", ..." if len(values) > 8 else ""
+
+    def run(value: Any) -> str:
+        if not isinstance(value, list | dict) and (type(value), value) in known:
+            return ""
+        return f": {_shown(value)}, must be one of {some}{rest}"
+
+    return run
+
+
+def _bound(key: str, bound: float) -> Check:
+    sign = 1 if key.startswith("min") else -1
+    least = "at least" if sign > 0 else "at most"
+    counts = key.endswith("Items")
+
+    def run(value: Any) -> str:
+        if counts:
+            if isinstance(value, list) and (len(value) - bound) * sign < 0:
+                return f": {len(value)} entries, must be {least} {bound}"
+        elif isinstance(value, int | float) and (value - bound) * sign < 0:
+            return f": {_shown(value)}, must be {least} {bound}"
+        return ""
+
+    return run
+
+
+def _items(check: Check) -> Check:
+    def run(value: Any) -> str:
+        if isinstance(value, list):
+            for index, entry in enumerate(value):
+                if fault := check(entry):
+                    return f"[{index}]{fault}"
+        return ""
+
+    return run
+
+
+def _required(names: tuple[str, ...]) -> Check:
+    def run(value: Any) -> str:
+        if isinstance(value, dict):
+            for name in names:
+                if name not in value:
+                    return f": {name} is missing"
+        return ""
+
+    return run
+
+
+def _properties(members: dict[str, Check], *, closed: bool) -> Check:
+    def run(value: Any) -> str:
+        if isinstance(value, dict):
+            for name, entry in value.items():
+                check = members.get(name)
+                if check is None:
+                    if closed:
+                        return f": {_shown(name)} isn't known"
+                elif fault := check(entry):
+                    return f".{name}{fault}"
+        return ""
+
+    return run
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 64:
+        return "a number of more than 64 bits"
+    text = json.dumps(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

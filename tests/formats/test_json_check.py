@@ -1,0 +1,60 @@
+"""The part of JSON Schema that our schemas use."""
+
+import pytest
+
+from nnconv.formats.json_check import JsonError, compile_schema, parse_json
+
+TREE = {
+    "$ref": "#/$defs/tree",
+    "$defs": {
+        "tree": {
+            "type": "object",
+            "required": ["name"],
+            "additionalProperties": False,
+            "properties": {
+                "name": {"type": "string"},
+                "parts": {"type": "array", "items": {"$ref": "#/$defs/tree"}},
+            },
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad", "message"),
+    [
+        ({"type": "integer"}, [0, -1, 1 << 80], [1.0, True, "1", None], "must be integer"),
+        ({"type": "number"}, [0, 1.5], [True, "1", []], "must be number"),
+        ({"type": ["array", "boolean"]}, [[], True], [1, {}], "must be array or boolean"),
+        ({"const": 1}, [1], [True, 1.0, "1", [1]], "must be one of 1"),
+        ({"enum": ["a", "b"]}, ["a"], ["c", {}], 'must be one of "a", "b"'),
+        ({"minimum": 2, "maximum": 3}, [2, 3, 2.5, "x"], [1], "1, must be at least 2"),
+        ({"minItems": 1, "maxItems": 2}, [[1], [1, 2], 5], [[]], "0 entries, must be at least 1"),
+        ({"items": {"type": "string"}}, [["a"], 3], [["a", 1]], "[1]: 1, must be string"),
+        (TREE, [{"name": "a", "parts": [{"name": "b"}]}], [{}], "name is missing"),
+        (TREE, [], [{"name": "a", "parts": [{}]}], "parts[0]: name is missing"),
+        (TREE, [], [{"name": "a", "x" * 99: 1}], "isn't known"),
+    ],
+)
+def test_schema(schema, good, bad, message):
+    check = compile_schema(schema)
+    for value in good:
+        check(value)
+    for value in bad:
+        with pytest.raises(JsonError) as caught:
+            check(value)
+        assert message in str(caught.value)
+        assert len(str(caught.value)) < 200
+
+
+def test_a_schema_that_says_more_is_an_error():
+    with pytest.raises(ValueError, match="'oneOf' isn't known"):
+        compile_schema({"oneOf": []})
+
+
+@pytest.mark.parametrize(
+    "text", [b"\xff", "{", '{"a":1,"a":1}', "NaN", "[" * 100_000, "1" * 10_000, "[1,]", ""]
+)
+def test_a_text_that_is_no_json_is_refused(text):
+    with pytest.raises(JsonError):
+        parse_json(text)
