@@ -78,7 +78,7 @@ def dequantize_by_arithmetic(node: Node, b: Builder) -> list[Value] | None:
 
 def _spread(quant: Quant, x: Value, b: Builder) -> tuple[Value, Value]:
     """Scale and zero point as constants that broadcast against ``x``."""
-    shape = ()
+    shape: tuple[int, ...] = ()
     if quant.axis is not None and not quant.is_per_tensor:
         assert x.type.rank is not None, "parameters of channels have an axis"
         shape = (-1, *(1,) * (x.type.rank - 1 - quant.axis))

@@ -83,8 +83,8 @@ def as_bits(
     if not _moves_bits(node):
         return None
     if isinstance(node.op, Pad) and len(node.inputs) > 2 and node.inputs[2] is not None:
-        x, value = node.inputs[0], node.inputs[2]
-        alike = x is not None and (x.dtype, x.quant) == (value.dtype, value.quant)
+        x, put_in = node.inputs[0], node.inputs[2]
+        alike = x is not None and (x.dtype, x.quant) == (put_in.dtype, put_in.quant)
         operands = (0, 2) if alike else operands  # what it puts in is of the same bits
     values = [v for i in operands if (v := node.inputs[i]) is not None]
     exact = node.op.quant_rule is QuantRule.EXACT

@@ -11,15 +11,13 @@ from nnconv.formats.onnx.angle import angle
 from nnconv.formats.onnx.broadcast import in_full
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.single import one_node
+from nnconv.formats.onnx.slopes import constant_reals, sloped
 from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
-from nnconv.ir.quant import Quant, dequantize
+from nnconv.ir.quant import Quant
 from nnconv.ops import elementwise as e
-from nnconv.ops.conv import Conv2D
-from nnconv.ops.pool import AveragePool2D, MaxPool2D
-from nnconv.ops.rewrite import constant_behind
 
 REAL: dict[type[Op], str] = {
     e.Abs: "Abs",
@@ -312,7 +310,7 @@ POWERS: dict[float, tuple[str, ...]] = {
 def export_pow(node: Node, t: Target) -> None:
     """Pow."""
     (base, exponent), y = _operands(node), node.outputs[0]
-    known, most = _constant_reals(exponent), 1 if t.plain else 2
+    known, most = constant_reals(exponent), 1 if t.plain else 2
     result = name = t.real(base)
     steps = POWERS.get(float(known.flat[0])) if known is not None and known.size == 1 else None
     if steps is None or y.shape != base.shape or not base.dtype.is_float or len(steps) > most:
@@ -387,63 +385,16 @@ def export_comparison(node: Node, t: Target) -> None:
 # -------------------------------------------------------------------- several operands
 
 
-_BLOCKED = (Conv2D, MaxPool2D, AveragePool2D, e.Add, e.PRelu)
-"""Ops whose result onnxruntime may leave in blocks of channels."""
-
-
 def export_prelu(node: Node, t: Target) -> None:
     """PRelu: in the fastest form that is exact for the slopes.
 
     ONNX's own op takes up to 25 times as long.
     """
     (x, slope), y = _operands(node), node.outputs[0]
-    name, factor = t.real(x), t.real(slope)
     if t.plain:
-        t.set_real(y, t.node("PRelu", [name, factor]))
-        return
-    slopes = _constant_reals(slope)
-    if slopes is not None and slopes.size and bool((slopes == slopes.flat[0]).all()):
-        t.set_real(y, t.node("LeakyRelu", [name], alpha=float(slopes.flat[0])))
-        return
-    # In a convolutional net x + (1 - slope) * Relu(-x) is two passes in onnxruntime's blocked
-    # layout: a convolution takes the Relu in, another one the Add. With finite activations it is
-    # exact for x >= 0, and as near as (1 + slope) * 2**-24 of x else.
-    if slopes is not None and _is_per_channel(slopes, x) and _among_convs(x, y):
-        dtype = t.real_type(x).numpy
-        minus = t.const(np.full(slopes.shape, -1, dtype))
-        negative = t.node("Relu", [t.node("Mul", [name, minus])])
-        part = t.node("Mul", [negative, t.const((1 - slopes).astype(dtype))])
-        t.set_real(y, t.node("Add", [part, name]))
-    elif slopes is not None and bool(((slopes <= 1) & (slopes != 0)).all()):
-        t.set_real(y, t.node("Max", [name, t.node("Mul", [name, factor])]))
+        t.set_real(y, t.node("PRelu", [t.real(x), t.real(slope)]))
     else:
-        negative = t.node("Relu", [t.node("Neg", [name])])
-        part = t.node("Mul", [negative, factor])
-        t.set_real(y, t.node("Sub", [t.node("Relu", [name]), part]))
-
-
-def _constant_reals(value: Value) -> np.ndarray | None:
-    """The real values of a constant, or of the constant that it is a widened form of."""
-    source = constant_behind(value)
-    if source is None or source.data is None:
-        return None
-    if source.quant is not None and source.type.has_codes:
-        return dequantize(source.data, source.quant)
-    return source.data.astype(np.float32)
-
-
-def _is_per_channel(slopes: np.ndarray, x: Value) -> bool:
-    """Whether there is a slope for each channel of NCHW data."""
-    return x.type.rank == 4 and x.shape is not None and slopes.shape[-3:] == (x.shape[1], 1, 1)
-
-
-def _among_convs(x: Value, y: Value) -> bool:
-    """Whether a float value lies between convolutions, where onnxruntime keeps it in blocks."""
-    if x.quant is not None or x.type.rank != 4:
-        return False
-    readers = (use.node.op for use in y.uses)
-    made = x.producer is not None and isinstance(x.producer.op, _BLOCKED)
-    return made or any(isinstance(op, Conv2D) for op in readers)
+        t.set_real(y, sloped(t, x, slope, y))
 
 
 def export_select(node: Node, t: Target) -> None:
