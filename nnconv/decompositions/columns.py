@@ -19,6 +19,9 @@ from nnconv.ops.shape import Concat, Fill, Range, Reshape, ShapeOf, Transpose, U
 from nnconv.ops.slices import Pad, Slice
 from nnconv.ops.window import Dilate
 
+MOST_PLACES = 1 << 10
+"""Of a block, for each of which there are a few nodes."""
+
 
 def part_of(x: Value, axis: int, start: int, count: int, b: Builder) -> Value:
     """A stretch of one dimension."""
@@ -39,6 +42,8 @@ def add_up(node: Node, b: Builder) -> list[Value] | None:
     assert x is not None
     shape, result = static_shape(x.shape), static_shape(y.shape)
     if shape is None or result is None or op.block is None:
+        return None
+    if np.prod([float(n) for n in op.block]) > MOST_PLACES:
         return None
     rank, window = len(op.block), op.block
     n, channels, *extents = result
@@ -75,6 +80,8 @@ def scatter(node: Node, b: Builder) -> list[Value] | None:
     op, (x, image, block) = node.op, (*node.inputs, None, None)[:3]
     assert isinstance(op, s.Col2Im)
     assert x is not None
+    if op.image is not None and op.block is not None:
+        return None
     a, rank = Arithmetic(b), len(op.stride)
     whole = _vector(op.image, image, a)
     window = _vector(op.block, block, a)

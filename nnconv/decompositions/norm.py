@@ -48,6 +48,8 @@ def by_pool(node: Node, b: Builder) -> list[Value] | None:
     dims = static_shape(None if x.shape is None else x.shape[1:])
     if x.shape is None or dims is None or not 0 < op.axis < len(x.shape):
         return None
+    if not x.dtype.is_float:
+        return None
     rank = len(x.shape)
     there = (*(i for i in range(rank) if i != op.axis), op.axis)
     turned = op.axis != rank - 1

@@ -24,6 +24,9 @@ _NUMPY_MODES = {
 
 MOST_DIMENSIONS = 5
 
+MOST_ELEMENTS = 1 << 24
+"""Along one dimension, whose places are worked out."""
+
 
 def _operand(node: Node) -> tuple[Pad, Value]:
     op, x = node.op, node.inputs[0]
@@ -70,6 +73,8 @@ def pick(node: Node, b: Builder) -> list[Value] | None:
     if op.mode is PadMode.CONSTANT or op.before is None or op.after is None or shape is None:
         return None
     for axis, (before, after, n) in enumerate(zip(op.before, op.after, shape, strict=True)):
+        if before + after + n > MOST_ELEMENTS:
+            return None
         if before or after:
             places = np.pad(np.arange(n), (before, after), mode=_NUMPY_MODES[op.mode])  # type: ignore[call-overload]
             index = b.const(places.astype(np.int32))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import product
 
@@ -39,10 +40,18 @@ _PLANES: dict[type[Op], type[p.MaxPool2D | p.AveragePool2D]] = {
 _MEANS: dict[int, type[_Mean]] = {1: p.AveragePool1D, 2: p.AveragePool2D, 3: p.AveragePool3D}
 
 
+MOST_ELEMENTS = 1 << 26
+"""Of a constant that a decomposition makes."""
+
+
 def _operand(node: Node) -> Value:
     x = node.inputs[0]
     assert x is not None, "the verifier wants data"
     return x
+
+
+MOST_PLACES = 1 << 8
+"""Of a window, for each of which a decomposition makes a node."""
 
 
 def activate_behind(node: Node, b: Builder) -> list[Value] | None:
@@ -148,11 +157,18 @@ def max_of_slices(node: Node, b: Builder) -> list[Value] | None:
         return None
     if not padding.is_zero and x.type.has_codes:
         return None  # the lowest code has no real value that all formats agree on
+    if not _is_small(op, ()):
+        return None
     views = _places(op, _around(x, padding, _lowest(x.dtype), b), counts, b)
     total = views[0]
     for view in views[1:]:
         total = b.add(e.Maximum(), [total, view], quant=y.quant)
     return [total]
+
+
+def _is_small(op: _Pool, extents: tuple[int, ...]) -> bool:
+    """Whether a node for each place of the window, and a constant of extents, can be had."""
+    return math.prod(op.window) <= MOST_PLACES and math.prod(extents) <= MOST_ELEMENTS
 
 
 def _lowest(dtype: DType) -> float:
@@ -177,6 +193,9 @@ def indices_of_slices(node: Node, b: Builder) -> list[Value] | None:
     n, *extents, channels = dims
     padding = _numbers(op, tuple(extents))
     if padding is None:
+        return None
+    around = zip(extents, padding.before, padding.after, strict=True)
+    if not _is_small(op, tuple(sum(part) for part in around)):
         return None
     counts = result[1:-1]
     size = int(np.prod(extents))
@@ -216,10 +235,11 @@ def corrected_mean(node: Node, b: Builder) -> list[Value] | None:
         return None
     extents, channels = dims[:-1], dims[-1]
     padding = _numbers(op, extents)
-    if padding is None:
+    most = max(channels * math.prod(op.window), math.prod(counts))
+    if padding is None or not channels or most > MOST_ELEMENTS:
         return None
     if max(op.dilations) > 1:
-        taps = np.full((channels, *op.window, 1), 1 / np.prod(op.window), np.float32)
+        filters = np.full((channels, *op.window, 1), 1 / np.prod(op.window), np.float32)
         conv = Conv2D(
             layout=op.layout,
             stride=op.stride,
@@ -227,7 +247,7 @@ def corrected_mean(node: Node, b: Builder) -> list[Value] | None:
             padding=padding,
             groups=channels,
         )
-        mean = b.add(conv, [x, b.const(taps.astype(x.dtype.numpy)), None])
+        mean = b.add(conv, [x, b.const(filters.astype(x.dtype.numpy)), None])
     else:
         whole = op.replace(padding=padding, ceil=False, count_padding=True, dilation=())
         mean = b.add(whole, [x])
@@ -328,6 +348,8 @@ def scattered(node: Node, b: Builder) -> list[Value] | None:
     shape, count = static_shape(y.shape), static_shape(x.shape)
     given = node.inputs[2] if len(node.inputs) > 2 else None
     if count is None or (shape is None and given is None):
+        return None
+    if math.prod(shape or ()) > MOST_ELEMENTS:
         return None
     values = b.add(Reshape(shape=(-1,)), [x])
     index = b.add(Reshape(shape=(-1, 1)), [b.add(Cast(dtype=DType.INT32), [places])])

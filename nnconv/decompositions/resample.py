@@ -13,12 +13,14 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Layout, Op
+from nnconv.ir.types import static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops.gather import Gather
 from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.quantize import Cast
 from nnconv.ops.reduce import ReduceSum
 from nnconv.ops.resample import (
+    MOST_ELEMENTS,
     TIE,
     Axis,
     Coordinates,
@@ -28,6 +30,7 @@ from nnconv.ops.resample import (
     Rounding,
     chosen,
     outside,
+    tap_count,
     taps,
 )
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
@@ -35,6 +38,12 @@ from nnconv.ops.shape import Range, Reshape, ShapeOf, Transpose, Unsqueeze
 
 MOST_WEIGHTS = 1 << 20
 """Up to so many weights along a dimension, one product stands for the sum of a few elements."""
+
+MOST_MIXED = 1 << 13
+"""Elements along a dimension whose weights are worked out at run time."""
+
+MOST_TAPS = 64
+"""For each of which there are three nodes."""
 
 _Resampling = Resample | ResampleNearest
 
@@ -53,7 +62,8 @@ def _known(op: _Resampling, x: Value) -> list[Axis] | None:
     extents = [d for d in (x.shape[axis] for axis in op.axes) if isinstance(d, int)]
     if len(extents) != len(op.axes) or 0 in extents:
         return None
-    return op.resized(extents)
+    axes = op.resized(extents)
+    return axes if all(axis.size <= MOST_ELEMENTS for axis in axes) else None
 
 
 def _stays(axis: Axis) -> bool:
@@ -115,6 +125,8 @@ def weigh(node: Node, b: Builder) -> list[Value] | None:
         return None
     rank = len(x.shape)
     result = x
+    if any(tap_count(op, axis) * axis.size > MOST_ELEMENTS for axis in known):
+        return None
     for dim, axis in zip(op.axes, known, strict=True):
         if _stays(axis):
             continue
@@ -123,9 +135,11 @@ def weigh(node: Node, b: Builder) -> list[Value] | None:
         if not simple and axis.size * axis.extent <= MOST_WEIGHTS:
             result = _product(result, dim, axis, indices, weights, b)
             continue
+        if indices.shape[1] > MOST_TAPS:
+            return None
         total: Value | None = None
         for column in range(indices.shape[1]):
-            if not weights[:, column].any():
+            if axis.size and not weights[:, column].any():
                 continue
             index = b.const(indices[:, column].astype(np.int32))
             shape = [-1] + [1] * (rank - 1 - dim)
@@ -175,7 +189,11 @@ class _Open(NamedTuple):
 def _open_axes(node: Node, a: Arithmetic) -> list[_Open] | None:
     op, (x, roi, scales, sizes) = node.op, _operands(node)
     assert isinstance(op, _Resampling)
-    if x.shape is None:
+    if x.shape is None or max(op.sizes or (0,)) > MOST_ELEMENTS:
+        return None
+    if any(isinstance(n, int) and n > MOST_ELEMENTS for n in node.outputs[0].shape or ()):
+        return None
+    if any(x.shape[axis] == 0 for axis in op.axes):
         return None
     b, count = a.b, len(op.axes)
     vector = b.add(ShapeOf(dtype=DType.INT32, dims=op.axes), [x])
@@ -374,7 +392,8 @@ def mix_at_run_time(node: Node, b: Builder) -> list[Value] | None:
     op, x = node.op, _operands(node)[0]
     assert isinstance(op, Resample)
     a = Arithmetic(b)
-    axes = _open_axes(node, a) if op.antialias and x.type.is_static else None
+    small = x.type.is_static and all(n <= MOST_MIXED for n in static_shape(x.shape) or ())
+    axes = _open_axes(node, a) if op.antialias and small else None
     if axes is None or x.shape is None or op.coordinates is Coordinates.CROP:
         return None
     rank, result = len(x.shape), x

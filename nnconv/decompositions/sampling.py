@@ -24,6 +24,13 @@ from nnconv.ops.reduce import ReduceMax, ReduceMean
 from nnconv.ops.rewrite import reshaped
 from nnconv.ops.shape import Concat, Range, Reshape, ShapeOf, Transpose, Unsqueeze
 
+MOST_POINTS = 1 << 16
+"""In one direction of a region."""
+
+
+MOST_READ = 1 << 26
+"""Places that the taps of a convolution read."""
+
 
 class _Tap(NamedTuple):
     """What is read along one dimension: places (int32, inside) and weights (None for ones)."""
@@ -193,7 +200,7 @@ def affine_grid(node: Node, b: Builder) -> list[Value] | None:
     rank = len(op.size) - 2 if op.size is not None else None
     if theta.shape is not None and isinstance(theta.shape[1], int):
         rank = theta.shape[1]
-    if rank is None:
+    if rank is None or max(op.size or (0,)) > MOST_POINTS:
         return None
     a = Arithmetic(b)
     last = b.add(Transpose(perm=(0, 2, 1)), [theta])  # [N, rank + 1, rank]
@@ -263,7 +270,7 @@ def roi_align(node: Node, b: Builder) -> list[Value] | None:
     assert regions is not None
     assert images is not None
     shape = static_shape(x.shape[1:]) if x.shape else None
-    if shape is None or not op.samples:
+    if shape is None or not op.samples or max(op.size) * op.samples > MOST_POINTS:
         return None
     a, (channels, height, width) = Arithmetic(b), shape
     shift = 0.5 if op.half_pixel else 0.0
@@ -303,7 +310,7 @@ def max_roi_pool(node: Node, b: Builder) -> list[Value] | None:
     assert x is not None
     assert regions is not None
     shape = static_shape(x.shape[2:]) if x.shape else None
-    if shape is None:
+    if shape is None or max(op.size) > MOST_POINTS:
         return None
     a, (height, width) = Arithmetic(b), shape
     which = a.cast(_component(regions, 0, 1, b), DType.INT32)
@@ -347,6 +354,8 @@ def deform_conv(node: Node, b: Builder) -> list[Value] | None:
     assert offset is not None
     shape, filters, result = (static_shape(v.shape) for v in (x, weights, y))
     if shape is None or filters is None or result is None:
+        return None
+    if filters[1] * filters[2] * result[2] * result[3] > MOST_READ:
         return None
     a, (n, channels, height, width) = Arithmetic(b), shape
     count, area = filters[1] * filters[2], result[2] * result[3]

@@ -160,6 +160,11 @@ class ConvInteger(_DirectConvolution):
     quant_rule = QuantRule.EXACT
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
+        filters = _weight_dims(types, len(self.stride))[0]
+        for kind, allowed in zip(types[2:], ((1,), (1, filters)), strict=False):
+            count = None if kind is None else element_count(kind.shape)
+            if count is not None and None not in allowed and count not in allowed:
+                raise ValueError(f"zero points are {kind}, must be of {allowed[-1]} elements")
         return (TensorType(DType.INT32, super().infer(types[:2])[0].shape),)
 
 

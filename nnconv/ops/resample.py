@@ -96,7 +96,10 @@ class _Resampling(Op):
         if x.shape is None:
             return moved(x, None)
         for given in (self.scales, self.sizes):
-            if given is not None and (len(given) != len(self.axes) or min(given, default=1) < 0):
+            if given is not None and (
+                len(given) != len(self.axes)
+                or not all(0 <= entry <= _MOST_EXTENT for entry in given)
+            ):
                 raise ValueError(f"{list(given)} for axes {list(self.axes)}")
         if len(set(self.axes)) != len(self.axes) or not all(
             0 <= axis < len(x.shape) for axis in self.axes
@@ -158,8 +161,18 @@ class _Resampling(Op):
         return [Axis(*entry) for entry in zip(extents, sizes, factors, parts, strict=True)]
 
 
+MOST_ELEMENTS = 1 << 22
+"""Along one dimension, for which places are worked out beforehand."""
+
+_MOST_EXTENT = (1 << 31) - 1
+
+
 def _scaled(extent: int, scale: float) -> int:
-    return int(np.floor(np.float32(extent) * np.float32(scale)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = np.floor(np.float32(extent) * np.float32(scale))
+    if not 0 <= size <= _MOST_EXTENT:
+        raise ValueError(f"extent {extent} times {scale} is {size}")
+    return int(size)
 
 
 def _more_operands() -> tuple[Operand, ...]:
@@ -254,6 +267,16 @@ def chosen(op: ResampleNearest, axis: Axis) -> np.ndarray:
     return np.asarray(np.clip(index.astype(np.int64), 0, axis.extent - 1))
 
 
+def tap_count(op: Resample, axis: Axis) -> int:
+    """How many elements of the input each of the result is a weighted sum of."""
+    return 2 * int(np.ceil(_reach(op, axis)))
+
+
+def _reach(op: Resample, axis: Axis) -> float:
+    spread = min(max(float(axis.scale), 1e-9), 1.0) if op.antialias else 1.0
+    return (2 if op.cubic else 1) / spread
+
+
 def taps(op: Resample, axis: Axis) -> tuple[np.ndarray, np.ndarray]:
     """Which elements of the input each of the result is a weighted sum of.
 
@@ -261,8 +284,8 @@ def taps(op: Resample, axis: Axis) -> tuple[np.ndarray, np.ndarray]:
         Indices, int64 [size, count], and weights, float64 of that shape.
     """
     found = places(op, axis).astype(np.float64)
-    spread = min(float(axis.scale), 1.0) if op.antialias else 1.0
-    reach = (2 if op.cubic else 1) / spread
+    reach = _reach(op, axis)
+    spread = (2 if op.cubic else 1) / reach
     offsets = np.arange(-int(np.ceil(reach)) + 1, int(np.ceil(reach)) + 1)
     indices = np.floor(found)[:, None].astype(np.int64) + offsets
     distance = np.abs(indices - found[:, None]) * spread

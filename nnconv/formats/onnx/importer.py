@@ -47,6 +47,9 @@ Integer: TypeAlias = int
 Number: TypeAlias = float
 """What ``Source``, whose methods have those names, can't call so."""
 
+MOST_EXTENT = (1 << 40) - 1
+"""Beyond what any machine holds: such an extent is a broken file's."""
+
 STANDARD = ""
 """The domain of the standard operator set."""
 
@@ -379,7 +382,8 @@ class Source:
         kinds = [None if v is None else v.type for v in inputs]
         types = self._checked(lambda: op.infer_node(kinds, bodies))
         for kind in types:
-            if any(isinstance(dim, Integer) and dim < 0 for dim in kind.shape or ()):
+            extents = [dim for dim in kind.shape or () if isinstance(dim, Integer)]
+            if not all(0 <= dim <= MOST_EXTENT for dim in extents):
                 raise self.fail(f"its result would have the shape {list(kind.shape or ())}")
         return list(types)
 

@@ -209,8 +209,16 @@ class Target:
         return found
 
     def ints(self, numbers: Iterable[int], dtype: DType = DType.INT32) -> int:
-        """A constant vector of integers: axes, shapes, paddings."""
-        return self.const(np.asarray(tuple(numbers), dtype.numpy))
+        """A constant vector of integers: axes, shapes, paddings.
+
+        Raises:
+            Refused: one is beyond ``dtype``.
+        """
+        entries = tuple(numbers)
+        low, high = dtype.int_range
+        if not all(low <= entry <= high for entry in entries):
+            raise Refused(f"{list(entries)} is beyond {dtype}")
+        return self.const(np.asarray(entries, dtype.numpy))
 
     def scalar(self, number: int, dtype: DType = DType.INT32) -> int:
         """A constant integer of rank 0."""

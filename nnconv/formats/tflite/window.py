@@ -14,6 +14,8 @@ from nnconv.ir.op import Layout
 from nnconv.ir.types import Dim, TensorType
 from nnconv.ops.spatial import Padding
 
+MOST_PADS = (1 << 31) - 1
+
 
 def require_channels_last(t: Target, x: Value, layout: Layout, rank: int) -> tuple[Dim, ...]:
     """The spatial extents of ``x``, which must be of known rank and channels-last.
@@ -50,7 +52,8 @@ def padded(t: Target, x: Value, padding: Padding, *, fill: float | None = None) 
     Raises:
         Refused: the padding isn't known, or cuts off.
     """
-    if padding.same or min(*padding.before, *padding.after) < 0:
+    counts = (*padding.before, *padding.after)
+    if padding.same or min(counts) < 0 or max(counts) > MOST_PADS:
         raise t.refused(f"a padding of {padding}")
     pairs = [(0, 0), *zip(padding.before, padding.after, strict=True), (0, 0)]
     assert x.shape is not None

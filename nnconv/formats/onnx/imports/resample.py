@@ -12,6 +12,7 @@ from nnconv.ir.graph import Value
 from nnconv.ir.op import Layout, Op
 from nnconv.ir.types import static_shape
 from nnconv.ops.resample import (
+    MOST_ELEMENTS,
     Axis,
     Coordinates,
     Policy,
@@ -217,7 +218,7 @@ def _simple(op: _Resampling, x: Value) -> Op | None:
     exact = exact or all(
         a.scale == np.float32(a.size) / np.float32(a.extent) for a in found.values()
     )
-    if not exact or any(a.size < 1 for a in found.values()):
+    if not exact or any(not 1 <= a.size <= MOST_ELEMENTS for a in found.values()):
         return None
     layout = next((which for which, dims in _SPATIAL.items() if changing <= dims), None)
     if layout is None:

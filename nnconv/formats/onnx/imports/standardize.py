@@ -131,11 +131,15 @@ def import_local_response(src: Source) -> None:
     size = src.int("size")
     if size < 1:
         raise src.fail(f"size is {size}, must be positive")
+    channels = x.shape[1] if x.shape is not None and len(x.shape) > 1 else None
     radius = (size - 1) // 2
+    behind = size - 1 - 2 * radius
+    if isinstance(channels, int) and radius > channels:
+        radius, behind = max(channels, 1), 0  # there are no more neighbours
     op = n.LocalResponseNormalization(
         axis=1,
         radius=radius,
-        behind=size - 1 - 2 * radius,
+        behind=behind,
         bias=src.float("bias", 1.0),
         alpha=src.float("alpha", 1e-4) / size,
         beta=src.float("beta", 0.75),

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from nnconv.formats.onnx.bounds import bounded_nodes
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.floats import WITH_DOUBLE, narrowed, widened
 from nnconv.formats.onnx.ops.reduce import reduced
@@ -136,7 +137,7 @@ def _uneven(t: Target, op: n.LocalResponseNormalization, x: Value) -> str:
     pads = [0] * 8
     pads[op.axis], pads[4 + op.axis] = op.radius, op.radius + op.behind
     squares = t.node("Pad", [t.node("Mul", [name, name]), t.const(pads)])
-    size = 2 * op.radius + op.behind + 1
+    size = bounded_nodes(t, 2 * op.radius + op.behind + 1)
     total, end = "", x.shape[op.axis] if x.shape is not None else None
     if not isinstance(end, int):
         raise t.unsupported(f"the extent of dimension {op.axis} isn't known")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nnconv.formats.onnx.bounds import bounded_elements
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.floats import narrowed, widened
 from nnconv.ir.dtype import DType
@@ -14,6 +15,7 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import static_shape
 from nnconv.ops.resample import (
+    MOST_ELEMENTS,
     Axis,
     Coordinates,
     Policy,
@@ -21,6 +23,7 @@ from nnconv.ops.resample import (
     ResampleNearest,
     chosen,
     outside,
+    tap_count,
     taps,
 )
 
@@ -52,7 +55,14 @@ def _known(op: _Resampling, x: Value) -> list[Axis] | None:
     if op.coordinates is Coordinates.CROP and op.roi is None:
         return None
     extents = [d for d in (x.shape[axis] for axis in op.axes) if isinstance(d, int)]
-    return op.resized(extents) if len(extents) == len(op.axes) else None
+    if len(extents) != len(op.axes):
+        return None
+    axes = op.resized(extents)
+    few = not isinstance(op, Resample) or all(
+        tap_count(op, axis) * axis.size <= MOST_ELEMENTS for axis in axes
+    )
+    usual = few and all(axis.extent > 0 and axis.size <= MOST_ELEMENTS for axis in axes)
+    return axes if usual else None
 
 
 def _runs(op: _Resampling, x: Value) -> bool:
@@ -248,6 +258,7 @@ def _summed(op: Resample, x: Value, axes: Sequence[Axis], name: str, t: Target) 
     for dim, axis in zip(op.axes, axes, strict=True):
         if dim not in _changing(op, x):
             continue
+        bounded_elements(t, axis.size * axis.extent)
         indices, weights = taps(op, axis)
         matrix = np.zeros((axis.size, axis.extent))
         np.add.at(matrix, (np.arange(axis.size)[:, None], indices), weights)

@@ -6,6 +6,7 @@ import numpy as np
 
 from nnconv.formats.tflite._gen.schema import MirrorPadMode
 from nnconv.formats.tflite.exporter import Target
+from nnconv.formats.tflite.window import MOST_PADS
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.quant import quantize
@@ -55,6 +56,8 @@ def _pads(op: Pad, node: Node, t: Target) -> int:
         return t.index(pads)
     if min((*op.before, *op.after), default=0) < 0:
         raise t.refused("it cuts elements off")
+    if max((*op.before, *op.after), default=0) > MOST_PADS:
+        raise t.refused(f"it puts {max((*op.before, *op.after))} elements in")
     return t.const(np.asarray(list(zip(op.before, op.after, strict=True)), np.int32).reshape(-1, 2))
 
 
