@@ -195,64 +195,74 @@ def tensors_of(op: dict[str, Any]) -> list[str]:
     return [o["name"] for o in (*op["inputs"], *op["outputs"]) if o["rank"] != "scalar"]
 
 
+def first(op: dict[str, Any]) -> str:
+    """The name of the first input."""
+    name: str = op["inputs"][0]["name"]
+    return name
+
+
+UNSIGNED = "TENSOR_QUANT8_ASYMM"
+QUANTS = [UNSIGNED, "TENSOR_QUANT8_ASYMM_SIGNED"]
+PRODUCT = r"output scale (?:<=|strictly greater than) (\w+) scale \* (\w+) scale"
+
+BUILD_RULES: list[tuple[str, Callable[[dict[str, Any], re.Match[str]], list[dict[str, Any]]]]] = [
+    (r"rank of each at most (\d)|known ranks at most (\d)",
+     lambda op, m: [{"rule": "max_rank", "operands": tensors_of(op), "max": int(m[1] or m[2])}]),
+    (r"rank at most (\d)$",
+     lambda op, m: [{"rule": "max_rank", "operands": [first(op)], "max": int(m[1])}]),
+    (r"known ranks of input and filter must be (\d)",
+     lambda _, m: [{"rule": "rank", "operands": ["input", "filter"], "is": [int(m[1])]}]),
+    (r"without (?:the )?axis(?: input)? a (?:known )?rank other than ([\d or]+) needs .*(\d)",
+     lambda op, m: [{"rule": "rank", "operands": [first(op)], "without": "axis", "level": int(m[2]),
+                 "is": [int(n) for n in m[1].split(" or ")]}]),
+    (r"channelDim (\d)",
+     lambda _, m: [{"rule": "channel_dim", "operand": "filter", "is": int(m[1])}]),
+    (f"QUANT8_ASYMM with {PRODUCT} needs feature level (\\d)",
+     lambda _, m: [{"rule": "scale_above_product", "of": "output", "operands": [m[1], m[2]],
+                 "type": UNSIGNED, "level": int(m[3])}]),
+    (f"quant8 {PRODUCT}",
+     lambda _, m: [{"rule": "scale_above_product", "of": "output", "operands": [m[1], m[2]],
+                 "types": QUANTS}]),
+    (r"QUANT8_ASYMM inputs whose scale or zero point differ from the output need \w+ \w+ (\d)",
+     lambda _, m: [{"rule": "same_quant", "operands": ["inputs"], "as": "output",
+                 "type": UNSIGNED, "level": int(m[1])}]),
+    (r"QUANT8_ASYMM with a non-zero zero point needs feature level (\d)",
+     lambda op, m: [{"rule": "zero_point", "operand": first(op), "is": 0, "type": UNSIGNED,
+                 "level": int(m[1])}]),
+    (r"so does the layout input", lambda *_: []),
+    (r"when all ranks are known", lambda *_: [{"rule": "fully_connected"}]),
+    (r"dimensions of input and output equal",
+     lambda op, _: [{"rule": "same_dimensions", "operands": ["output"], "as": first(op)}]),
+    (r"condition TENSOR_BOOL8 of shape exactly \[1\]",
+     lambda *_: [{"rule": "dimensions", "operand": "condition", "is": [1]}]),
+    (r"both models take", lambda *_: [{"rule": "if_models"}]),
+    (r"each inner operand matches", lambda *_: []),
+    (r"condition model takes all", lambda *_: [{"rule": "while_models"}]),
+    (r"body takes all", lambda *_: []),
+    (r"unknown sizes make", lambda *_: []),
+    (r"known ranks equal output rank - 1",
+     lambda *_: [{"rule": "same_rank", "operands": ["inputs"], "as": "output", "plus": -1}]),
+    (r"quant8 inputs have exactly the scale and zero point",
+     lambda *_: [{"rule": "same_quant", "operands": ["inputs"], "as": "output",
+                 "types": QUANTS}]),
+    (r"paddings \[rank, 2\]",
+     lambda op, _: [{"rule": "paddings", "operand": "paddings", "as": first(op)}]),
+    (r"quant8 (?:output )?scale and zero point equal",
+     lambda op, _: [{"rule": "same_quant", "operands": ["output"], "as": first(op),
+                     "types": QUANTS}]),
+    (r"output rank equals input rank",
+     lambda op, _: [{"rule": "same_rank", "operands": ["output"], "as": first(op), "plus": 0}]),
+    (r"axis tensor has one element",
+     lambda *_: [{"rule": "dimensions", "operand": "axis", "is": [1]}]),
+]  # fmt: skip
+"""What tells a constraint, and the rules that it states."""
+
+
 def build_rules(op: dict[str, Any], text: str) -> list[dict[str, Any]] | None:
     """The rules of one part of a constraint; [] where the tables say it already."""
-    first = op["inputs"][0]["name"]
-    unsigned = "TENSOR_QUANT8_ASYMM"
-    quants = [unsigned, "TENSOR_QUANT8_ASYMM_SIGNED"]
-    product = r"output scale (?:<=|strictly greater than) (\w+) scale \* (\w+) scale"
-    table: list[tuple[str, Callable[[re.Match[str]], list[dict[str, Any]]]]] = [
-        (r"rank of each at most (\d)|known ranks at most (\d)",
-         lambda m: [{"rule": "max_rank", "operands": tensors_of(op), "max": int(m[1] or m[2])}]),
-        (r"rank at most (\d)$",
-         lambda m: [{"rule": "max_rank", "operands": [first], "max": int(m[1])}]),
-        (r"known ranks of input and filter must be (\d)",
-         lambda m: [{"rule": "rank", "operands": ["input", "filter"], "is": [int(m[1])]}]),
-        (r"without (?:the )?axis(?: input)? a (?:known )?rank other than ([\d or]+) needs .*(\d)",
-         lambda m: [{"rule": "rank", "operands": [first], "without": "axis", "level": int(m[2]),
-                     "is": [int(n) for n in m[1].split(" or ")]}]),
-        (r"channelDim (\d)",
-         lambda m: [{"rule": "channel_dim", "operand": "filter", "is": int(m[1])}]),
-        (f"QUANT8_ASYMM with {product} needs feature level (\\d)",
-         lambda m: [{"rule": "scale_above_product", "of": "output", "operands": [m[1], m[2]],
-                     "type": unsigned, "level": int(m[3])}]),
-        (f"quant8 {product}",
-         lambda m: [{"rule": "scale_above_product", "of": "output", "operands": [m[1], m[2]],
-                     "types": quants}]),
-        (r"QUANT8_ASYMM inputs whose scale or zero point differ from the output need \w+ \w+ (\d)",
-         lambda m: [{"rule": "same_quant", "operands": ["inputs"], "as": "output",
-                     "type": unsigned, "level": int(m[1])}]),
-        (r"QUANT8_ASYMM with a non-zero zero point needs feature level (\d)",
-         lambda m: [{"rule": "zero_point", "operand": first, "is": 0, "type": unsigned,
-                     "level": int(m[1])}]),
-        (r"so does the layout input", lambda _: []),
-        (r"when all ranks are known", lambda _: [{"rule": "fully_connected"}]),
-        (r"dimensions of input and output equal",
-         lambda _: [{"rule": "same_dimensions", "operands": ["output"], "as": first}]),
-        (r"condition TENSOR_BOOL8 of shape exactly \[1\]",
-         lambda _: [{"rule": "dimensions", "operand": "condition", "is": [1]}]),
-        (r"both models take", lambda _: [{"rule": "if_models"}]),
-        (r"each inner operand matches", lambda _: []),
-        (r"condition model takes all", lambda _: [{"rule": "while_models"}]),
-        (r"body takes all", lambda _: []),
-        (r"unknown sizes make", lambda _: []),
-        (r"known ranks equal output rank - 1",
-         lambda _: [{"rule": "same_rank", "operands": ["inputs"], "as": "output", "plus": -1}]),
-        (r"quant8 inputs have exactly the scale and zero point",
-         lambda _: [{"rule": "same_quant", "operands": ["inputs"], "as": "output",
-                     "types": quants}]),
-        (r"paddings \[rank, 2\]",
-         lambda _: [{"rule": "paddings", "operand": "paddings", "as": first}]),
-        (r"quant8 (?:output )?scale and zero point equal",
-         lambda _: [{"rule": "same_quant", "operands": ["output"], "as": first, "types": quants}]),
-        (r"output rank equals input rank",
-         lambda _: [{"rule": "same_rank", "operands": ["output"], "as": first, "plus": 0}]),
-        (r"axis tensor has one element",
-         lambda _: [{"rule": "dimensions", "operand": "axis", "is": [1]}]),
-    ]  # fmt: skip
-    for pattern, make in table:
+    for pattern, make in BUILD_RULES:
         if found := re.search(pattern, text):
-            return make(found)
+            return make(op, found)
     said = any(part in text for part in COVERED) or re.fullmatch(r"\d+ inputs", text)
     return [] if said else None
 
