@@ -125,7 +125,7 @@ def weigh(node: Node, b: Builder) -> list[Value] | None:
         return None
     rank = len(x.shape)
     result = x
-    if any(tap_count(op, axis) * axis.size > MOST_ELEMENTS for axis in known):
+    if any(tap_count(op, axis) * max(axis.size, 1) > MOST_ELEMENTS for axis in known):
         return None
     for dim, axis in zip(op.axes, known, strict=True):
         if _stays(axis):

@@ -59,7 +59,7 @@ def _known(op: _Resampling, x: Value) -> list[Axis] | None:
         return None
     axes = op.resized(extents)
     few = not isinstance(op, Resample) or all(
-        tap_count(op, axis) * axis.size <= MOST_ELEMENTS for axis in axes
+        tap_count(op, axis) * max(axis.size, 1) <= MOST_ELEMENTS for axis in axes
     )
     usual = few and all(axis.extent > 0 and axis.size <= MOST_ELEMENTS for axis in axes)
     return axes if usual else None
