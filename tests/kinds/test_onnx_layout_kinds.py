@@ -11,7 +11,7 @@ import pytest
 from onnx import NodeProto
 
 from support.onnx_routes import OnnxCase, check_routes, node
-from support.onnx_whole import check_against_onnxruntime, info, onnx_model, to_tflite
+from support.onnx_whole import check_against_onnxruntime, info, ints, onnx_model, to_tflite
 from support.onnx_windows import whole_numbers
 from support.whole import floats
 
@@ -37,10 +37,6 @@ def behind(
     x = np.random.default_rng(1).permutation(int(np.prod(shape))).astype(np.float32)
     feeds = {"x0": x.reshape(shape) / 8}
     return OnnxCase(id, made, feeds, constants=kept, same_nodes=False, **more)
-
-
-def ints(*numbers: int) -> np.ndarray:
-    return np.array(numbers, np.int64)
 
 
 # ---------------------------------------------------------------- axes

@@ -10,15 +10,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from support.onnx_routes import OnnxCase, check_routes, node
-from support.onnx_whole import check_against_onnxruntime, info, onnx_model, to_tflite
+from support.onnx_whole import check_against_onnxruntime, info, ints, onnx_model, to_tflite
 from support.whole import floats
 
 X = np.random.default_rng(0).integers(-8, 9, (2, 3, 4, 5)).astype(np.float32)
 """All extents differ: the wrong axis gives another shape or other numbers."""
-
-
-def ints(*numbers: int) -> np.ndarray:
-    return np.array(numbers, np.int64)
 
 
 def one(

@@ -111,6 +111,20 @@ class OnnxCase:
         )
 
 
+def feeding(
+    id: str,
+    nodes: NodeProto | Sequence[NodeProto],
+    *arrays: Any,
+    constants: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> OnnxCase:
+    """A case whose inputs are called x, z, u, v, w, in this order; its nodes may become others."""
+    feeds = {name: np.asarray(array) for name, array in zip("xzuvw", arrays, strict=False)}
+    kept = {name: np.asarray(array) for name, array in (constants or {}).items()}
+    more.setdefault("same_nodes", False)
+    return OnnxCase(id, nodes, feeds, constants=kept, **more)
+
+
 def check_routes(case: OnnxCase, folder: Path) -> None:
     """Run a case on its routes and compare."""
     path = folder / "case.onnx"
@@ -172,7 +186,8 @@ def assert_interface(source: Path, told: Interface) -> None:
         assert [row[0] for row in rows] == [info.name for info in stated]
         for info, (name, dtype, dims) in zip(stated, rows, strict=True):
             kind = info.type.tensor_type
-            assert dtype == helper.tensor_dtype_to_np_dtype(kind.elem_type).name, name
+            if kind.elem_type:  # else the file leaves it to inference
+                assert dtype == helper.tensor_dtype_to_np_dtype(kind.elem_type).name, name
             if not kind.HasField("shape"):
                 continue
             assert len(dims) == len(kind.shape.dim), name
@@ -183,13 +198,17 @@ def assert_interface(source: Path, told: Interface) -> None:
                     assert seen == -1, f"{name} has the shape {dims}, is open in the source"
 
 
-def run_onnxruntime(content: bytes | str, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+def run_onnxruntime(
+    content: bytes | str, feeds: Mapping[str, np.ndarray], *, optimize: bool = True
+) -> list[np.ndarray]:
     """The outputs of a model, as bytes or a path, on onnxruntime."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
+    if not optimize:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     return [np.asarray(array) for array in session.run(None, dict(feeds))]
 

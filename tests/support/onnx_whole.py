@@ -27,6 +27,11 @@ def info(name: str, dtype: Any, dims: Dims | None) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, kind, dims)
 
 
+def ints(*numbers: int) -> np.ndarray:
+    """A vector of 64-bit integers, such as ONNX has for axes and shapes."""
+    return np.array(numbers, np.int64)
+
+
 def onnx_model(
     nodes: Sequence[NodeProto],
     inputs: Sequence[ValueInfoProto],
