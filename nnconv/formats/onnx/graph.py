@@ -15,7 +15,7 @@ import numpy as np
 
 from nnconv.errors import GraphError, InvalidModelError, UnsupportedError, UnsupportedItem
 from nnconv.formats.onnx import wire
-from nnconv.formats.onnx.importer import STANDARD, Importer, NotConvertible, Source, importers
+from nnconv.formats.onnx.importer import STANDARD, Importer, NotConvertible, Source, importer_of
 from nnconv.formats.onnx.order import in_order
 from nnconv.formats.onnx.types import DTYPES
 from nnconv.ir.builder import Builder
@@ -158,16 +158,15 @@ class GraphImport:
     def import_nodes(self, nodes: Sequence[wire.Node]) -> None:
         """Import nodes, in an order in which each has what it reads."""
         self.file.count(len(nodes))
-        table = importers()
         known = {*self.values, *self._initializers}
         for index, node in in_order(nodes, known, self):
-            self._import(node, index, table)
+            self._import(node, index)
 
-    def _import(self, node: wire.Node, index: int, table: dict[str, Importer]) -> None:
+    def _import(self, node: wire.Node, index: int) -> None:
         domain = _domain(node.domain)
         source = Source(node, self, index=index, version=self.opsets.get(domain, 0))
         try:
-            self._importer(source, domain, table)(source)
+            self._importer(source, domain)(source)
         except NotConvertible as refusal:
             self.unsupported.extend(refusal.items)
         except UnsupportedError as refusal:
@@ -180,7 +179,7 @@ class GraphImport:
         if self.unsupported:
             self._stand_in(node)
 
-    def _importer(self, source: Source, domain: str, table: dict[str, Importer]) -> Importer:
+    def _importer(self, source: Source, domain: str) -> Importer:
         """What imports a node: its function, its importer, or ONNX's own definition of its op."""
         node = source.node
         function = self.file.functions.get((domain, node.op_type, node.overload))
@@ -188,7 +187,7 @@ class GraphImport:
             from nnconv.formats.onnx.functions import inline
 
             return partial(inline, function=function)
-        importer = table.get(f"{domain}:{node.op_type}" if domain else node.op_type)
+        importer = importer_of(f"{domain}:{node.op_type}" if domain else node.op_type)
         if importer is None:
             from nnconv.formats.onnx.functions import expand
 
@@ -231,9 +230,9 @@ class GraphImport:
 
     def _output(self, info: wire.ValueInfo) -> Value:
         value = self.value(info.name)
-        stated = _dims(info)
-        if value.shape is None and stated is not None:
-            value.type = value.type.with_shape(stated)
+        shape = merge_shapes(value.shape, _dims(info))
+        if shape != value.shape:
+            value.type = value.type.with_shape(shape)
         if value.name != info.name:  # another output's, or an input's
             copies = Builder(self.graph).add_typed(
                 Identity(), [value], [value.type], names=[info.name]

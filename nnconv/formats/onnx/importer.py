@@ -64,7 +64,7 @@ class NotConvertible(Exception):  # noqa: N818 - a refusal that the driver colle
 
 @cache
 def importers() -> dict[str, Importer]:
-    """Every importer by op type, gathered from the family modules.
+    """Every importer by op type; this loads all of their files.
 
     Ops of other domains are listed as ``domain:op type``.
     """
@@ -75,6 +75,15 @@ def importers() -> dict[str, Importer]:
             assert name not in table, f"two importers of {name}"
             table[name] = importer
     return table
+
+
+def importer_of(op: str) -> Importer | None:
+    """The importer of an op, named as in ``importers``; its file is loaded when it is asked for."""
+    stem = op_package.FAMILIES.get(op)
+    if stem is None:
+        return importers().get(op)
+    found: Importer = import_module(f"{op_package.__name__}.{stem}").IMPORTERS[op]
+    return found
 
 
 class Source:
@@ -360,7 +369,9 @@ class Source:
         values.update((n, v) for n, v in zip(names, operands, strict=True) if v is not None)
         inner = Source(node, self.scope, index=-1, version=self.scope.opsets.get(STANDARD, 21))
         inner.where, inner.builder = self.where, self.builder
-        importers()[op_type](inner)
+        importer = importer_of(op_type)
+        assert importer is not None, f"there is no importer of {op_type}"
+        importer(inner)
         found = [values.pop(name) for name in outputs]
         for name in names:
             values.pop(name, None)
