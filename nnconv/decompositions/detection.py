@@ -56,12 +56,16 @@ def _number(b: Builder, value: Value | None, absent: float) -> Value:
 
 
 def _above(b: Builder, threshold: Value) -> Value:
-    """The next greater float32: what is at least that is above the threshold."""
+    """The next greater float32, at most 1: what is at least that is above the threshold.
+
+    LiteRT takes a box out by its overlap with itself, which is 1.
+    """
     if threshold.data is not None:
         above = np.nextafter(threshold.data.astype(np.float32), np.float32(np.inf))
-        return b.const(np.asarray(above, np.float32))
+        return b.const(np.asarray(np.minimum(above, 1), np.float32))
     # of a run-time threshold between 0 and 1: its last bits are worth at most 2**-24
-    return b.add(Add(), [threshold, b.const(np.asarray(2.0**-24, np.float32))])
+    more = b.add(Add(), [threshold, b.const(np.asarray(2.0**-24, np.float32))])
+    return b.add(Minimum(), [more, b.const(np.ones((), np.float32))])
 
 
 def _limit(b: Builder, limit: Value, boxes: Value) -> tuple[int | None, Value | None]:
