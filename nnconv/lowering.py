@@ -132,6 +132,7 @@ def tflite_passes(
     from nnconv.passes.fold_scales import FoldScalesPass
     from nnconv.passes.fuse_activations import FuseActivationsPass
     from nnconv.passes.group_norms import GroupNormsPass
+    from nnconv.passes.join_codes import JoinCodesPass
     from nnconv.passes.join_products import JoinProductsPass
     from nnconv.passes.pixel_shuffles import PixelShufflesPass
     from nnconv.passes.prune import PrunePass
@@ -144,6 +145,7 @@ def tflite_passes(
 
     return [
         PrunePass(),
+        JoinCodesPass(),
         FoldConstantsPass(_evaluate),
         WidenHalvesPass(),
         *([ToFloatsPass(), FoldDynamicPass(), PrunePass()] if in_floats else []),

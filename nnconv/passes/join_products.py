@@ -8,13 +8,14 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.types import static_shape
 from nnconv.ops.matmul import FullyConnected, MatMul
+from nnconv.ops.product import Gemm
 from nnconv.ops.rewrite import constant_behind, reshaped, transposed
 from nnconv.ops.shape import Transpose
 from nnconv.passes.base import Pass
 
 
 class JoinProductsPass(Pass):
-    """Turns a MatMul of floats and a constant matrix into FullyConnected.
+    """Turns a MatMul or Gemm of floats and a constant matrix into FullyConnected.
 
     The matrix is turned as a view of itself, also behind a Cast or Dequantize. What is added behind
     becomes the bias by ``FoldScalesPass``.
@@ -26,12 +27,33 @@ class JoinProductsPass(Pass):
         """Rewrite one graph."""
         modified = False
         for node in graph.nodes:
-            weights = _weights(node)
+            weights, *bias = _layer(node) if isinstance(node.op, Gemm) else (_weights(node),)
             if weights is not None:
                 node.op = FullyConnected()
-                node.set_inputs([node.inputs[0], weights])
+                node.set_inputs([node.inputs[0], weights, *bias])
                 modified = True
         return modified
+
+
+def _layer(node: Node) -> tuple[Value | None, ...]:
+    """The weights [O, I] and bias of a Gemm with nothing else to it; None if it has more."""
+    op, (x, matrix, *rest) = node.op, node.inputs
+    assert isinstance(op, Gemm)
+    offset = rest[0] if rest else None
+    if op.alpha != 1 or op.transpose_a or (offset is not None and op.beta != 1):
+        return (None,)
+    if x is None or matrix is None or not x.dtype.is_float or x.data is not None:
+        return (None,)
+    if constant_behind(matrix) is None or not matrix.dtype.is_float or matrix.type.rank != 2:
+        return (None,)
+    assert matrix.shape is not None
+    filters = matrix.shape[0 if op.transpose_b else 1]
+    if offset is not None and (constant_behind(offset) is None or offset.shape != (filters,)):
+        return (None,)
+    assert node.graph is not None
+    builder = Builder(node.graph, before=node, origin=node.origin)
+    weights = matrix if op.transpose_b else transposed(builder, matrix, (1, 0))
+    return (weights,) if offset is None else (weights, offset)
 
 
 def _weights(node: Node) -> Value | None:
@@ -48,7 +70,7 @@ def _weights(node: Node) -> Value | None:
     if source is None or shape is None or a.data is not None:
         return None
     rank = a.type.rank
-    if rank is None or rank < len(shape) or 0 in shape or set(shape[:-2]) - {1}:
+    if rank is None or not 2 <= len(shape) <= rank or 0 in shape or set(shape[:-2]) - {1}:
         return None
     if len(shape) > 2 and source.quant is not None and not source.quant.is_per_tensor:
         return None

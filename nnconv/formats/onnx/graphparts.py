@@ -13,6 +13,9 @@ from nnconv.formats.onnx.types import DATA_TYPES, LEAST_OPSET
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node
 
+_SMALL = 64
+"""Constants of no more elements are shared if they are equal."""
+
 
 class NotExportable(Exception):  # noqa: N818 - a refusal that the writer collects, not an error
     """Raised by an exporter for a node that ONNX can't hold; the writer collects them all."""
@@ -66,6 +69,7 @@ class GraphParts:
         self.initializers: list[wire.Tensor] = []
         self.current: Node | None = None
         self._consts: dict[tuple[object, ...], str] = {}
+        self._whole: dict[str, np.ndarray] = {}
         self._kept: list[np.ndarray] = []
 
     def node(self, op_type: str, inputs: Sequence[str], **attributes: Any) -> str:
@@ -120,7 +124,7 @@ class GraphParts:
             array = array.astype(np.float32)
         kind = dtype or DType.of(array)
         key: tuple[object, ...]
-        if array.size <= 64:
+        if array.size <= _SMALL:
             key = (kind, array.shape, array.tobytes())
         else:
             key = (kind, array.shape, array.strides, array.__array_interface__["data"][0])
@@ -129,6 +133,8 @@ class GraphParts:
             found = self.initializer(array, kind, name or f"{self._base()}/const")
             self._consts[key] = found
             self._kept.append(array)  # its address is the key: it must live as long
+            if array.size <= _SMALL and kind.is_integer and kind.bits >= 8:
+                self._whole[found] = array
         return found
 
     def initializer(self, data: np.ndarray, dtype: DType, wanted: str) -> str:
@@ -140,7 +146,14 @@ class GraphParts:
         return name
 
     def cast(self, name: str, dtype: DType) -> str:
-        """A Cast node; its operand must be in the range of a type of less than 8 bits."""
+        """A Cast node; its operand must be in the range of a type of less than 8 bits.
+
+        A small constant of whole numbers that a wider type holds becomes another constant.
+        """
+        known = self._whole.get(name)
+        whole = dtype.is_integer and dtype.bits >= 8
+        if known is not None and whole and np.can_cast(known.dtype, dtype.numpy, "safe"):
+            return self.const(known.astype(dtype.numpy), dtype)
         return self.node("Cast", [name], to=int(DATA_TYPES[self.held_type(dtype)]))
 
     def held_type(self, dtype: DType) -> DType:

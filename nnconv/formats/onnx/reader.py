@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from nnconv.errors import InvalidModelError, UnsupportedError, UsageError
 from nnconv.formats.onnx import decode, wire
+from nnconv.formats.onnx.codes import restore_codes
 from nnconv.formats.onnx.graph import FileImport, GraphImport
+from nnconv.formats.onnx.narrow import narrow_moves
 from nnconv.formats.onnx.notes import noted_quants, restore
-from nnconv.formats.onnx.signs import restore_signs
 from nnconv.ir.graph import Graph, Model, Signature
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Dim, Shape
@@ -54,7 +55,8 @@ def read(
         ) from error
     if scope.unsupported:
         raise UnsupportedError(dict.fromkeys(scope.unsupported), path=path)
-    restore_signs(graph, noted_quants(model.metadata))
+    narrow_moves(graph)
+    restore_codes(graph, noted_quants(model.metadata))
     _adopt_parameters(graph)
     return Model(
         signatures=[_signature(graph, model.metadata)],

@@ -52,9 +52,9 @@ def to_wire(
     report.inputs, report.outputs = [i.name for i in inputs], output_names
     for node in target.nodes:
         report.counts[node.op_type] = report.counts.get(node.op_type, 0) + 1
-    onnx_graph = wire.Graph(
-        graph.name or "graph", target.nodes, inputs, outputs, target.initializers
-    )
+    read = _names_read(target.nodes)
+    constants = [tensor for tensor in target.initializers if tensor.name in read]
+    onnx_graph = wire.Graph(graph.name or "graph", target.nodes, inputs, outputs, constants)
     result = wire.Model(
         onnx_graph,
         opset,
@@ -63,6 +63,18 @@ def to_wire(
         doc_string=model.description,
     )
     return result, report
+
+
+def _names_read(nodes: Sequence[wire.Node]) -> set[str]:
+    """What nodes read, and the nodes of their bodies, and what those give on."""
+    names: set[str] = set()
+    for node in nodes:
+        names.update(node.inputs)
+        for attribute in node.attributes.values():
+            if isinstance(attribute, wire.Graph):
+                names |= _names_read(attribute.nodes)
+                names.update(info.name for info in attribute.outputs)
+    return names
 
 
 def value_info(name: str, value: Value) -> wire.ValueInfo:

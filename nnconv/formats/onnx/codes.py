@@ -1,13 +1,13 @@
-"""Codes whose sign the file turns with an Add of 128, as codes with parameters of either sign.
+"""Codes that the file moves, widens or turns without saying that they are some.
 
 nnconv writes int8 codes as uint8 ones (``Target.inner_type``): those of the interface become
-``Add(Cast(x), 128)`` and go back the same way. Read as arithmetic, they would tell nothing of the
-quantization of the interface.
+``Add(Cast(x), 128)`` and go back the same way; 16-bit ones are widened by a Cast and a Mul. Read as
+arithmetic, they would tell nothing of the quantization of the interface.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +17,9 @@ from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, QuantRule, Role
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType
+from nnconv.ops.affine import widened
 from nnconv.ops.elementwise import Add
-from nnconv.ops.quantize import Bitcast, Cast, Quantize
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
 from nnconv.ops.shape import Concat
 from nnconv.ops.slices import Pad, PadMode
 
@@ -26,14 +27,21 @@ _HALF = 128
 """Between the int8 code and the uint8 code of one number."""
 
 
-def restore_signs(graph: Graph, noted: Mapping[str, Quant]) -> None:
-    """Let what turns signs be Quantize, with parameters on both sides of it.
+def restore_codes(graph: Graph, noted: Mapping[str, Quant]) -> None:
+    """Let codes have parameters: what turns their signs is Quantize then, what widens Dequantize.
 
-    The uint8 codes behind an input are followed through what only moves them, up to where the file
-    says what they stand for: that, less 128, is what the input's codes stand for. ``noted`` are the
-    parameters of inputs and outputs that the file notes, for codes of which it says nothing else.
+    Codes are followed through what only moves them, to where the file says what they stand for.
+    ``noted`` are the parameters of inputs and outputs that the file notes: inputs and outputs are
+    codes only if they are noted as such, or turned.
     """
     seen: set[Value] = set()
+
+    def restore(start: Value) -> None:
+        if start not in seen and start.quant is None and start.data is None:
+            region = _region(start)
+            seen.update(region.values)
+            _restore(graph, region, noted)
+
     for node in list(graph.nodes):
         if node.graph is None or not _turns(node):
             continue
@@ -41,39 +49,37 @@ def restore_signs(graph: Graph, noted: Mapping[str, Quant]) -> None:
         if operand.quant is not None and operand.quant.is_per_tensor and _goes_back(node):
             _turn_out(graph, node, operand.quant)
             continue
-        for start in (node.outputs[0], operand):
-            if start not in seen and _is_plain(start, DType.UINT8):
-                region = _region(start)
-                seen |= region.values
-                _restore(graph, region, noted)
+        restore(node.outputs[0])
+        restore(operand)
+    for value in (*graph.inputs, *graph.outputs):
+        if value.name in noted and value.dtype.is_integer:
+            restore(value)
 
 
 class _Region(NamedTuple):
-    """uint8 values without parameters that moves connect.
+    """Values of one type without parameters that moves connect.
 
     Attributes:
         values: all of them.
         quants: the parameters of what is moved together with them.
         sources: what makes the first of them.
         readers: what reads them, apart from the moves.
+        pads: whether moves put numbers in.
     """
 
     values: set[Value]
     quants: set[Quant]
-    sources: list[Node]
-    readers: list[Node]
-
-
-def _is_plain(value: Value, dtype: DType) -> bool:
-    return value.dtype is dtype and value.quant is None
+    sources: dict[Node, None]
+    readers: dict[Node, None]
+    pads: list[Node]
 
 
 def _turns(node: Node) -> bool:
     """Whether a node is the Add of 128 to uint8 codes."""
-    op = node.op
-    if not isinstance(op, Add) or op.activation is not Activation.NONE:
+    op, y = node.op, node.outputs[0] if node.outputs else None
+    if not isinstance(op, Add) or op.activation is not Activation.NONE or y is None:
         return False
-    return _is_plain(node.outputs[0], DType.UINT8) and len(_data(node)) == 1
+    return y.dtype is DType.UINT8 and y.quant is None and len(_data(node)) == 1
 
 
 def _data(node: Node) -> list[Value]:
@@ -85,7 +91,7 @@ def _data(node: Node) -> list[Value]:
     ]
 
 
-def _moved(node: Node) -> list[Value] | None:
+def _moved(node: Node, dtype: DType) -> list[Value] | None:
     """What a node moves: operands and results of one type; None if it isn't a move."""
     op = node.op
     if isinstance(op, Concat):
@@ -93,28 +99,27 @@ def _moved(node: Node) -> list[Value] | None:
             return None
     elif node.bodies or op.quant_rule is not QuantRule.CODES:
         return None
-    if isinstance(op, Pad) and op.mode is PadMode.CONSTANT:
-        return None
     formal = op.operands
     found = list(node.outputs)
     for place, value in enumerate(node.inputs):
         if value is None or formal[min(place, len(formal) - 1)].role is Role.INDEX:
             continue
         found.append(value)
-    return found if all(v.dtype is DType.UINT8 for v in found) else None
+    return found if all(v.dtype is dtype for v in found) else None
 
 
 def _region(start: Value) -> _Region:
-    region = _Region({start}, set(), [], [])
+    region = _Region({start}, set(), {}, {}, [])
     waiting = [start]
     while waiting:
         value = waiting.pop()
-        makers = [] if value.producer is None else [value.producer]
-        for node in (*makers, *(use.node for use in value.uses)):
-            moved = _moved(node)
+        for node in (*((value.producer,) if value.producer else ()), *(u.node for u in value.uses)):
+            moved = _moved(node, start.dtype)
             if moved is None:
-                (region.sources if node in makers else region.readers).append(node)
+                (region.sources if node is value.producer else region.readers)[node] = None
                 continue
+            if isinstance(node.op, Pad) and node.op.mode is PadMode.CONSTANT:
+                region.pads.append(node)
             region.quants.update(v.quant for v in moved if v.quant is not None)
             fresh = [v for v in moved if v.quant is None and v not in region.values]
             region.values.update(fresh)
@@ -124,43 +129,85 @@ def _region(start: Value) -> _Region:
 
 def _restore(graph: Graph, region: _Region, noted: Mapping[str, Quant]) -> None:
     """Give a region its parameters, if all that is around it agrees with them."""
-    outside = {*graph.inputs, *graph.outputs}
-    if any(v in outside or (v.producer is None and v.data is None) for v in region.values):
+    edge = [v for v in (*graph.inputs, *graph.outputs) if v in region.values]
+    if any(v.name not in noted for v in edge):
+        return
+    if any(v.producer is None and v.data is None and v not in edge for v in region.values):
         return
     turned_in = {n: x for n in region.sources if (x := _source_of(n)) is not None}
     turned_out = [node for node in region.readers if _turns(node)]
     rereads = [n for n in (*region.sources, *region.readers) if _is_reread(n)]
-    known = {*turned_in, *turned_out, *rereads}
+    widenings = {n: found for n in region.readers if (found := _widenings(n))}
+    known = {*turned_in, *turned_out, *rereads, *widenings}
     if any(node not in known for node in (*region.sources, *region.readers)):
         return
     if any(not _goes_back(node) for node in turned_out):
         return
-    quants = region.quants | set(_quants(rereads, region))
-    quants = quants or set(_noted(turned_in.values(), turned_out, noted))
+    quants = region.quants | {noted[v.name] for v in edge} | set(_quants(rereads, region))
+    quants |= {quant for found in widenings.values() for _, quant in found}
+    quants = quants or set(_noted([*turned_in.values()], turned_out, noted))
     if len(quants) != 1:
         return
     (quant,) = quants
-    if not quant.is_per_tensor:
+    if not quant.is_per_tensor or any(not _pads_alike(node, quant) for node in region.pads):
         return
     for value in region.values:
-        value.type = TensorType(DType.UINT8, value.shape, quant)
+        value.type = TensorType(value.dtype, value.shape, quant)
     for node in rereads:
         _take_out(graph, node)
     for node, x in turned_in.items():
         _turn_in(graph, node, x, quant)
     for node in turned_out:
         _turn_out(graph, node, quant)
+    for cast, found in widenings.items():
+        for node, _ in found:
+            node.op = Dequantize(dtype=DType.FLOAT32)
+            node.set_inputs([cast.inputs[0]])
+        _clear(graph, cast)
+
+
+def _clear(graph: Graph, cast: Node) -> None:
+    """Take out a Cast that nothing reads any more, and the Subs behind it."""
+    for use in cast.outputs[0].uses:
+        if not any(v.use_count for v in use.node.outputs):
+            graph.remove(use.node)
+    if not cast.outputs[0].use_count and cast.outputs[0] not in graph.outputs:
+        graph.remove(cast)
+
+
+def _pads_alike(node: Node, quant: Quant) -> bool:
+    """Whether a Pad of numbers puts in the same codes as one of codes with parameters."""
+    given = len(node.inputs) > 2 and node.inputs[2] is not None
+    return given or (quant.is_symmetric and node.op.value == 0)  # type: ignore[attr-defined]
+
+
+def _widenings(node: Node) -> list[tuple[Node, Quant]]:
+    """The products that widen what a Cast makes floats of, if only such ones read it."""
+    if not isinstance(node.op, Cast):
+        return []
+    found = []
+    waiting = [use.node for use in node.outputs[0].uses]
+    while waiting:
+        reader = waiting.pop()
+        product = widened(reader)
+        if product is not None and product.cast is node:
+            found.append((reader, product.quant))
+            continue
+        behind = [use.node for use in reader.outputs[0].uses] if len(reader.outputs) == 1 else []
+        products = [widened(n) for n in behind]
+        if not behind or any(p is None or p.inner is not reader for p in products):
+            return []
+        waiting += behind
+    return found
 
 
 def _is_reread(node: Node) -> bool:
     """Whether a node gives codes parameters, or takes them away."""
     x = node.inputs[0] if isinstance(node.op, Bitcast) else None
     y = node.outputs[0]
-    return (
-        x is not None
-        and x.dtype is y.dtype is DType.UINT8
-        and (x.quant is None) != (y.quant is None)
-    )
+    if x is None or x.dtype is not y.dtype:
+        return False
+    return (x.quant is None) != (y.quant is None)
 
 
 def _quants(rereads: list[Node], region: _Region) -> Iterator[Quant]:
@@ -171,7 +218,7 @@ def _quants(rereads: list[Node], region: _Region) -> Iterator[Quant]:
 
 
 def _noted(
-    sources: Iterable[Value], turned_out: list[Node], noted: Mapping[str, Quant]
+    sources: Sequence[Value], turned_out: list[Node], noted: Mapping[str, Quant]
 ) -> Iterator[Quant]:
     """What the file notes of the inputs and outputs whose signs are turned."""
     for source in sources:
@@ -193,7 +240,7 @@ def _source_of(node: Node) -> Value | None:
     if cast is None or not isinstance(cast.op, Cast) or value.use_count != 1:
         return None
     x = cast.inputs[0]
-    return x if x is not None and _is_plain(x, DType.INT8) else None
+    return x if x is not None and x.dtype is DType.INT8 and x.quant is None else None
 
 
 def _goes_back(node: Node) -> bool:

@@ -1,0 +1,104 @@
+"""Codes that are widened to real numbers by plain arithmetic instead of Dequantize."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Activation
+from nnconv.ir.quant import Quant
+from nnconv.ops.elementwise import Mul, Sub
+from nnconv.ops.quantize import Cast
+
+CODES = frozenset(
+    {DType.INT4, DType.UINT4, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32}
+)
+
+
+class Widened(NamedTuple):
+    """(codes - zero point) * scale.
+
+    Attributes:
+        codes: the stored numbers.
+        quant: the parameters.
+        cast: the node that makes floats of them.
+        inner: what else comes before the product: the Sub, if there is one.
+    """
+
+    codes: Value
+    quant: Quant
+    cast: Node
+    inner: Node | None
+
+
+def widened(node: Node) -> Widened | None:
+    """What a product of floats is of codes, if it is that."""
+    op, y = node.op, node.outputs[0]
+    if not isinstance(op, Mul) or op.activation is not Activation.NONE or y.quant is not None:
+        return None
+    if y.dtype is not DType.FLOAT32:
+        return None
+    for value, scale in (node.inputs, node.inputs[::-1]):
+        if value is None or scale is None or scale.data is None or value.shape != y.shape:
+            continue
+        found = _widened(value, scale)
+        if found is not None:
+            return found
+    return None
+
+
+def _widened(value: Value, scale: Value) -> Widened | None:
+    maker, points, inner = value.producer, None, None
+    if maker is not None and isinstance(maker.op, Sub):
+        if maker.op.activation is not Activation.NONE:
+            return None
+        inner = maker
+        before, points = maker.inputs
+        if before is None or points is None or points.data is None or before.shape != value.shape:
+            return None
+        maker = before.producer
+    if maker is None or not isinstance(maker.op, Cast):
+        return None
+    codes = maker.inputs[0]
+    if codes is None or codes.dtype not in CODES or maker.outputs[0].dtype is not DType.FLOAT32:
+        return None
+    quant = _parameters(codes, scale, points)
+    return None if quant is None else Widened(codes, quant, maker, inner)
+
+
+def _parameters(codes: Value, scale: Value, points: Value | None) -> Quant | None:
+    """The parameters that constants broadcast to, one each or one an index of a dimension."""
+    assert scale.data is not None
+    if scale.dtype is not DType.FLOAT32 or codes.shape is None:
+        return None
+    given = [scale.data] if points is None or points.data is None else [scale.data, points.data]
+    scales, *rest = [array.astype(np.float64) for array in given]
+    zero = rest[0] if rest else np.zeros(())
+    if not (np.all(np.isfinite(scales)) and np.all(scales > 0) and np.all(zero == np.rint(zero))):
+        return None
+    low, high = codes.dtype.int_range
+    if zero.size and (zero.min() < low or zero.max() > high):
+        return None
+    if scales.size == zero.size == 1:
+        return Quant.per_tensor(float(scales.flat[0]), int(zero.flat[0]))
+    rank = len(codes.shape)
+    axes = {a for array in (scales, zero) for a in _axes(array, rank)}
+    if len(axes) != 1:
+        return None
+    (axis,) = axes
+    extent = codes.shape[axis]
+    if not isinstance(extent, int):
+        return None
+    return Quant(
+        scale=tuple(np.resize(scales, extent).tolist()),
+        zero_point=tuple(int(p) for p in np.resize(zero, extent)),
+        axis=axis,
+    )
+
+
+def _axes(array: np.ndarray, rank: int) -> list[int]:
+    """The dimensions of more than one element, counted in a tensor of this rank."""
+    return [rank - array.ndim + i for i, extent in enumerate(array.shape) if extent != 1]
