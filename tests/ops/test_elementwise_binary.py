@@ -300,6 +300,7 @@ def test_division_of_the_least_integer_by_minus_one_wraps(tmp_path: Path) -> Non
             ("int32", (1,)),
             inputs=[np.array([-(2**31)], np.int32), np.array([-1], np.int32)],
             expected=[np.array([wanted], np.int32)],
+            again=False,
         )
         check(case, tmp_path)
 

@@ -1,7 +1,7 @@
 """The spine of the op tests.
 
 One case runs through LiteRT, the importer, the reference backend, the ONNX exporter, the full ONNX
-checker and onnxruntime.
+checker and onnxruntime; and as a .tflite file of our writing through LiteRT again.
 
 A case is a function that builds a one-op (or few-op) model:
 
@@ -38,6 +38,7 @@ from nnconv.passes.base import run_passes
 from nnconv.passes.layout import LayoutPass
 from support.compare import assert_match
 from support.litert import run_litert
+from support.litert_worker import worker
 from support.tflite_builder import TfliteBuilder
 
 
@@ -59,6 +60,7 @@ class Case:
         rounded: whether integers without parameters are rounded results, compared by `steps` too.
         options: keyword arguments of nnconv.save, such as opset or int8.
         onnx: False where ONNX has no form (say why); the writer must then refuse.
+        again: False where our own .tflite file gives something else (say why).
         seed: of random inputs.
         note: anything to say.
     """
@@ -75,6 +77,7 @@ class Case:
     rounded: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     onnx: bool = True
+    again: bool = True
     seed: int = 0
     note: str = ""
 
@@ -131,6 +134,8 @@ def check(case: Case, folder: Path) -> None:
     expected = _expected(case, content, inputs, reference)
     for value, actual, wanted in zip(model.outputs, reference, expected, strict=True):
         _compare(f"reference {value.name}", actual, wanted, value, case, case.tolerance, case.steps)
+    if case.again and case.resolver is not None:
+        _check_again(case, model, inputs, expected, folder / "again.tflite")
     path = folder / "model.onnx"
     if not case.onnx:
         try:
@@ -146,6 +151,23 @@ def check(case: Case, folder: Path) -> None:
     steps = case.steps if case.onnx_steps is None else case.onnx_steps
     for value, actual, wanted in zip(model.outputs, results, expected, strict=True):
         _compare(f"onnxruntime {value.name}", actual, wanted, value, case, tolerance, steps)
+
+
+def _check_again(
+    case: Case,
+    model: Model,
+    inputs: list[np.ndarray],
+    expected: Sequence[np.ndarray],
+    path: Path,
+) -> None:
+    """Write a case's model as TFLite again, and run that on LiteRT."""
+    options = {name: value for name, value in case.options.items() if name != "opset"}
+    nnconv.save(model, path, **options)
+    assert case.resolver is not None
+    _, (results,) = worker().run(path.read_bytes(), [inputs], case.resolver)
+    for value, actual, wanted in zip(model.outputs, results, expected, strict=True):
+        label = f"TFLite again {value.name}"
+        _compare(label, actual, wanted, value, case, case.tolerance, case.steps)
 
 
 def _expected(

@@ -360,9 +360,12 @@ def _full_shape(
     kind = TensorType(DType.INT32, (len(dims),))
     options = ("ShapeOptions", {"out_type": CODES[DType.INT32]})
     sizes = t.result("SHAPE", [t.tensor(x)], kind, options)
-    scaled = t.result("MUL", [sizes, t.ints([1, *op.stride, 0])], kind, ("MulOptions", {}))
-    places = zip(filters[1:-1], op.output_padding, op.stride, strict=True)
-    more = [window + extra - step for window, extra, step in places]
+    places = zip(reach.full, filters[1:-1], op.output_padding, op.stride, strict=True)
+    steps, more = [], []
+    for known, window, extra, step in places:
+        steps.append(step if known is None else 0)
+        more.append(window + extra - step if known is None else known)
+    scaled = t.result("MUL", [sizes, t.ints([1, *steps, 0])], kind, ("MulOptions", {}))
     return t.result("ADD", [scaled, t.ints([0, *more, filters[0]])], kind, ("AddOptions", {}))
 
 

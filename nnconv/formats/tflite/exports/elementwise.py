@@ -101,7 +101,7 @@ FORMS: dict[type[Op], Form] = {
     e.LogicalAnd: Form("LOGICAL_AND", BOOLS),
     e.LogicalOr: Form("LOGICAL_OR", BOOLS),
     e.AddN: Form("ADD_N", _F32_I32),
-    e.Atan2: Form("ATAN2", FLOAT32),
+    e.Atan2: Form("ATAN2", FLOAT32 | {DType.FLOAT64}),
     e.ComplexAbs: Form("COMPLEX_ABS", frozenset({DType.COMPLEX64})),
     e.Real: Form("REAL", frozenset({DType.COMPLEX64})),
     e.Imag: Form("IMAG", frozenset({DType.COMPLEX64})),
