@@ -7,6 +7,9 @@ import numpy as np
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Value
 
+MOST_ELEMENTS = 1 << 24
+"""Constants of more elements aren't made for a decomposition: a file's extents may be any."""
+
 
 def scalar(b: Builder, number: float, like: Value) -> Value:
     """A constant of one element, of another value's type."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
-from nnconv.decompositions.constants import scalar
+from nnconv.decompositions.constants import MOST_ELEMENTS, scalar
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -22,7 +22,7 @@ def counted(x: Value, axis: int, shape: tuple[int, ...], b: Builder) -> Value:
     """0, 1, ... as int32 along a dimension of x, in a shape of which one extent is -1."""
     assert x.shape is not None
     extent = x.shape[axis]
-    if isinstance(extent, int):
+    if isinstance(extent, int) and extent <= MOST_ELEMENTS:
         return b.const(np.arange(extent, dtype=np.int32).reshape(shape))
     size = b.add(ShapeOf(dtype=DType.INT32, dims=(axis,)), [x])
     limit = b.add(Reshape(shape=()), [size])
@@ -30,13 +30,15 @@ def counted(x: Value, axis: int, shape: tuple[int, ...], b: Builder) -> Value:
     return b.add(Reshape(shape=shape), [b.add(Range(), [start, limit, step])])
 
 
-def _place(x: Value, b: Builder) -> Value:
-    """On which diagonal each element is: its column less its row."""
+def _place(x: Value, b: Builder) -> Value | None:
+    """On which diagonal each element is: its column less its row; None if there are too many."""
     rank = len(x.shape or ())
     columns, rows = counted(x, rank - 1, (-1,), b), counted(x, rank - 2, (-1, 1), b)
-    if columns.data is not None and rows.data is not None:
-        return b.const(columns.data - rows.data)
-    return b.add(e.Sub(), [columns, rows])
+    if columns.data is None or rows.data is None:
+        return b.add(e.Sub(), [columns, rows])
+    if columns.data.size * rows.data.size > MOST_ELEMENTS:
+        return None
+    return b.const(columns.data - rows.data)
 
 
 def trilu(node: Node, b: Builder) -> Sequence[Value] | None:
@@ -49,6 +51,8 @@ def trilu(node: Node, b: Builder) -> Sequence[Value] | None:
     if 0 in x.shape[-2:]:
         return [b.add_typed(Identity(), [x], [x.type])[0]]
     place = _place(x, b)
+    if place is None:
+        return None
     compare = e.GreaterEqual() if op.upper else e.LessEqual()
     if op.k is not None and place.data is not None:
         data = place.data >= op.k if op.upper else place.data <= op.k
@@ -75,6 +79,8 @@ def eye_like(node: Node, b: Builder) -> Sequence[Value] | None:
     if x.shape is None:
         return None
     place = _place(x, b)
+    if place is None:
+        return None
     if place.data is not None:
         data = (place.data == op.k).astype(op.dtype.numpy)
         return [b.const(data, node.outputs[0].name, dtype=op.dtype)]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
-from nnconv.decompositions.constants import scalar
+from nnconv.decompositions.constants import MOST_ELEMENTS, scalar
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -54,6 +54,8 @@ def gemm(node: Node, b: Builder) -> Sequence[Value]:
 _EXACT_TERMS = (1 << 24) // (255 * 255)
 """So many products of 8-bit numbers less their zero points add up exactly in float32."""
 
+_MOST_PARTS = 1 << 10
+
 
 def matmul_integer(node: Node, b: Builder) -> Sequence[Value] | None:
     """Products in float32, of few enough numbers to be exact; their sums in int32."""
@@ -63,7 +65,7 @@ def matmul_integer(node: Node, b: Builder) -> Sequence[Value] | None:
     if x.shape is None or y.shape is None or min(len(x.shape), len(y.shape)) < 2:
         return None
     depth = x.shape[-1] if isinstance(x.shape[-1], int) else y.shape[-2]
-    if not isinstance(depth, int):
+    if not isinstance(depth, int) or depth > _MOST_PARTS * _EXACT_TERMS:
         return None
     left = _less_point(x, points[0] if points else None, b, rows=True)
     right = _less_point(y, points[1] if len(points) > 1 else None, b, rows=False)
@@ -131,7 +133,7 @@ class _Term:
             first = term.labels.index(label)
             second = term.labels.index(label, first + 1)
             extent = term.extents()[label]
-            if not isinstance(extent, int):
+            if not isinstance(extent, int) or extent * extent > MOST_ELEMENTS:
                 raise _Open
             shape = [extent if i in (first, second) else 1 for i in range(len(term.labels))]
             mask = np.eye(extent, dtype=term.value.dtype.numpy).reshape(shape)
@@ -241,6 +243,10 @@ def _elementwise(left: _Term, right: _Term, b: Builder) -> _Term:
 # -------------------------------------------------------------------- determinants
 
 
+_MOST_ROWS = 64
+"""Of larger matrices elimination takes too many nodes."""
+
+
 def det(node: Node, b: Builder) -> Sequence[Value] | None:
     """By elimination, column by column.
 
@@ -252,7 +258,7 @@ def det(node: Node, b: Builder) -> Sequence[Value] | None:
     if not isinstance(count, int) or x.shape is None or not isinstance(x.shape[-2], int):
         return None
     rank = len(x.shape)
-    if count == 0:
+    if not 0 < count <= _MOST_ROWS:
         return None
     result: Value | None = None
     matrix = x

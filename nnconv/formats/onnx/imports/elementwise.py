@@ -246,11 +246,10 @@ def import_dropout(s: Source) -> None:
     if not s.wants(1):
         return
     dtype = DType.BOOL if s.version >= 10 else x.dtype
-    shape = static_shape(x.shape)
+    one, shape = s.const(np.ones((), dtype.numpy)), static_shape(x.shape)
     if shape is not None:
-        s.bind(1, s.const(np.ones(shape, dtype.numpy), s.node.outputs[1]))
+        s.bind(1, s.add(Fill(shape=shape), [one]))
         return
-    one = s.const(np.ones((), dtype.numpy))
     s.bind(1, s.add(Fill(shape=None), [one, s.add(ShapeOf(dtype=DType.INT64), [x])]))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnconv.formats.onnx.bounds import bounded_elements
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -232,6 +233,7 @@ def export_cumprod(node: Node, t: Target) -> None:
     if not isinstance(extent, int) or x.shape is None or op.axis is None:
         why, hint = "the axis or its extent isn't known", "Choose --opset 26."
         raise t.unsupported(why, hint=hint, opset=26)
+    bounded_elements(t, extent * extent)
     rest = len(x.shape) - op.axis
     order = np.tri(extent, k=-int(op.exclusive), dtype=bool)
     order = order.T if op.reverse else order
