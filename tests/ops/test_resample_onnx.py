@@ -174,6 +174,17 @@ def others() -> list[OnnxCase]:
         for opset in (11, 13, 18)
         for mode in ("linear", "nearest")
     ]
+    cases += [
+        resize(
+            f"half pixels of TensorFlow {rounding}",
+            scales=[1, 1, 1.5, 0.5],
+            roi=np.zeros(0),
+            opset=11,
+            coordinate_transformation_mode="tf_half_pixel_for_nn",
+            nearest_mode=rounding,
+        )
+        for rounding in ("floor", "round_prefer_floor")
+    ]
     return cases
 
 

@@ -28,6 +28,9 @@ _Resampling = Resample | ResampleNearest
 _FLAGS: tuple[tuple[bool, bool], ...] = ((False, False), (False, True), (True, False))
 """Align corners and half pixels of the simpler ops."""
 
+_HALF_FURTHER = {"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}
+"""What takes the same elements at a place half an element before."""
+
 _LINEAR_FLAGS = {
     Coordinates.ASYMMETRIC: (False, False),
     Coordinates.HALF_PIXEL: (False, True),
@@ -58,13 +61,17 @@ def _fields(src: Source) -> dict[str, Any]:
         raise src.fail(f"mode is {mode!r}")
     if src.version < 11:
         return {"mode": mode, "coordinates": Coordinates.ASYMMETRIC, "rounding": Rounding.FLOOR}
+    given = src.text("coordinate_transformation_mode", "half_pixel")
+    nearest = src.text("nearest_mode", "round_prefer_floor")
+    if given == "tf_half_pixel_for_nn":
+        given, nearest = "half_pixel", _HALF_FURTHER.get(nearest, "")
+        if mode != "nearest" or not nearest:
+            raise src.unsupported("tf_half_pixel_for_nn coordinates for that mode")
     try:
-        coordinates = Coordinates(src.text("coordinate_transformation_mode", "half_pixel"))
-        rounding = Rounding(src.text("nearest_mode", "round_prefer_floor"))
+        coordinates = Coordinates(given)
+        rounding = Rounding(nearest)
         policy = Policy(src.text("keep_aspect_ratio_policy", "stretch"))
     except ValueError as error:
-        if "tf_half_pixel_for_nn" in str(error):
-            raise src.unsupported("tf_half_pixel_for_nn coordinates") from error
         raise src.fail(str(error)) from error
     return {
         "mode": mode,

@@ -41,11 +41,31 @@ def _rank(t: Target, x: Value) -> int:
     return len(x.shape)
 
 
+def _kind(t: Target, x: Value) -> DType:
+    """The type in which parts are computed."""
+    kind = t.real_type(x)
+    return DType.FLOAT32 if kind is DType.BFLOAT16 else kind
+
+
+def _data(t: Target, x: Value) -> str:
+    """Real values of ``x`` in that type."""
+    return narrowed(t, x, WITH_DOUBLE)
+
+
 def _typed(t: Target, value: Value | None, x: Value) -> str:
-    """Real values of parameters in the type that those of ``x`` have."""
+    """Real values of parameters in that type."""
     assert value is not None
-    name, kind = t.real(value), t.real_type(x)
+    name, kind = t.real(value), _kind(t, x)
     return name if t.real_type(value) is kind else t.cast(name, kind)
+
+
+def _number(t: Target, value: float, x: Value) -> str:
+    return t.const(np.asarray(value, _kind(t, x).numpy))
+
+
+def _give(t: Target, y: Value, name: str) -> None:
+    """Give a result of parts."""
+    t.set_real(y, widened(t, name, y, WITH_DOUBLE))
 
 
 def export_batch(node: Node, t: Target) -> None:
@@ -67,9 +87,9 @@ def export_batch(node: Node, t: Target) -> None:
     scale, offset, mean, variance = (
         _along(t, _typed(t, v, x), op.axis, rank) for v in node.inputs[1:]
     )
-    root = t.node("Sqrt", [t.node("Add", [variance, t.floats(op.epsilon, x)])])
-    apart = t.node("Div", [t.node("Sub", [t.real(x), mean]), root])
-    t.set_real(y, t.node("Add", [t.node("Mul", [apart, scale]), offset]))
+    root = t.node("Sqrt", [t.node("Add", [variance, _number(t, op.epsilon, x)])])
+    apart = t.node("Div", [t.node("Sub", [_data(t, x), mean]), root])
+    _give(t, y, t.node("Add", [t.node("Mul", [apart, scale]), offset]))
 
 
 def export_instance(node: Node, t: Target) -> None:
@@ -83,9 +103,9 @@ def export_instance(node: Node, t: Target) -> None:
         return
     rank = _rank(t, x)
     axes = [i for i in range(1, rank) if i != op.axis]
-    result = _standard(t, t.real(x), axes, op.epsilon, x)[0]
+    result = _standard(t, _data(t, x), axes, op.epsilon, x)[0]
     scale, offset = (_along(t, _typed(t, v, x), op.axis, rank) for v in node.inputs[1:])
-    t.set_real(y, t.node("Add", [t.node("Mul", [result, scale]), offset]))
+    _give(t, y, t.node("Add", [t.node("Mul", [result, scale]), offset]))
 
 
 def _standard(
@@ -96,7 +116,7 @@ def _standard(
     apart = t.node("Sub", [name, mean])
     squares = t.node("Mul", [apart, apart])
     variance = reduced(t, "ReduceMean", squares, axes, keep_dims=True)
-    root = t.node("Sqrt", [t.node("Add", [variance, t.floats(epsilon, like)])])
+    root = t.node("Sqrt", [t.node("Add", [variance, _number(t, epsilon, like)])])
     return t.node("Div", [apart, root]), mean, root
 
 
@@ -168,15 +188,15 @@ def export_layer(node: Node, t: Target) -> None:
             t.set_real(value, name)
         return
     axes = range(op.axis, _rank(t, x))
-    name, mean, root = _standard(t, t.real(x), axes, op.epsilon, x)
+    name, mean, root = _standard(t, _data(t, x), axes, op.epsilon, x)
     name = t.node("Mul", [name, _typed(t, node.inputs[1], x)])
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         name = t.node("Add", [name, _typed(t, node.inputs[2], x)])
-    t.set_real(y, name)
+    _give(t, y, name)
     if op.statistics:
         inverse = t.node("Reciprocal", [root])
         for value, part in zip(node.outputs[1:], (mean, inverse), strict=True):
-            same = t.real_type(x) is value.dtype
+            same = _kind(t, x) is value.dtype
             t.set_real(value, part if same else t.cast(part, value.dtype))
 
 
@@ -189,19 +209,22 @@ def export_rms(node: Node, t: Target) -> None:
         result = t.node("RMSNormalization", inputs, axis=op.axis, epsilon=op.epsilon)
         t.set_real(y, widened(t, result, y, WITH_DOUBLE))
         return
-    name = t.real(x)
+    name = _data(t, x)
     axes = range(op.axis, _rank(t, x))
     mean = reduced(t, "ReduceMean", t.node("Mul", [name, name]), axes, keep_dims=True)
-    root = t.node("Sqrt", [t.node("Add", [mean, t.floats(op.epsilon, x)])])
-    t.set_real(y, t.node("Mul", [t.node("Div", [name, root]), _typed(t, node.inputs[1], x)]))
+    root = t.node("Sqrt", [t.node("Add", [mean, _number(t, op.epsilon, x)])])
+    _give(t, y, t.node("Mul", [t.node("Div", [name, root]), _typed(t, node.inputs[1], x)]))
 
 
 def export_mean_variance(node: Node, t: Target) -> None:
     """MeanVarianceNormalization."""
     op, (x, y) = node.op, _main(node)
     assert isinstance(op, s.MeanVarianceNormalization)
-    result = t.node("MeanVarianceNormalization", [narrowed(t, x)], axes=op.axes)
-    t.set_real(y, widened(t, result, y))
+    name = narrowed(t, x)
+    half = t.real_type(x) is DType.FLOAT16  # for which the checker finds its definition wrong
+    name = t.cast(name, DType.FLOAT32) if half else name
+    result = t.node("MeanVarianceNormalization", [name], axes=op.axes)
+    t.set_real(y, t.cast(result, DType.FLOAT16) if half else widened(t, result, y))
 
 
 EXPORTERS: dict[type[Op], Exporter] = {
