@@ -6,12 +6,13 @@ and what the body captured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from nnconv.errors import GraphError, InvalidModelError
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.graph import GraphImport
 from nnconv.formats.onnx.importer import Importer, Source
@@ -20,10 +21,18 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Value
 from nnconv.ir.types import TensorType, join_shapes, static_shape
 from nnconv.ops.control import If, While
-from nnconv.ops.elementwise import Add, Less, LogicalAnd, Sub
+from nnconv.ops.elementwise import Add, Equal, Less, LogicalAnd, Sub
 from nnconv.ops.gather import Gather
-from nnconv.ops.shape import Concat, Reshape, ShapeOf, Transpose, Unsqueeze
-from nnconv.ops.slices import Reverse
+from nnconv.ops.shape import (
+    Concat,
+    Identity,
+    Reshape,
+    ShapeOf,
+    Squeeze,
+    Transpose,
+    Unsqueeze,
+)
+from nnconv.ops.slices import Reverse, Slice
 
 _COUNTER = TensorType(DType.INT64, ())
 _FLAG = TensorType(DType.BOOL, ())
@@ -35,21 +44,86 @@ def import_if(src: Source) -> None:
     names = ("then_branch", "else_branch")
     told = src.dims(0)
     if told is not None and len(told) == 1 and isinstance(told[0], int):
-        name = names[0 if told[0] else 1]
-        outputs = src.scope.inner(name, inlined=True).import_body(src.graph(name))
-        _check_count(src, outputs)
-        for index, value in enumerate(outputs):
-            src.bind(index, value)
+        _inline(src, names[0 if told[0] else 1])
         return
     scopes = [src.scope.inner(name) for name in names]
+    failures: dict[str, InvalidModelError] = {}
     for name, scope in zip(names, scopes, strict=True):
         scope.graph.name = name
-        scope.graph.outputs = scope.import_body(src.graph(name))
+        try:
+            scope.graph.outputs = scope.import_body(src.graph(name))
+        except InvalidModelError as error:
+            if not isinstance(error.__cause__, ValueError | GraphError):
+                raise
+            failures[name] = error
+            continue
         _check_count(src, scope.graph.outputs)
+    if failures:
+        _import_other(src, failures)
+        return
+    squeezed = _squeezed(src, condition, scopes)
+    if squeezed is not None:
+        src.bind(0, squeezed)
+        return
     captured = list(dict.fromkeys(outer for scope in scopes for outer in scope.captured))
     for scope in scopes:
         scope.graph.inputs = [scope.captured.get(v) or _like(v) for v in captured]
     src.emit(If(), [condition, *captured], bodies=[scope.graph for scope in scopes])
+
+
+def _inline(src: Source, name: str) -> None:
+    """Let a branch run always."""
+    outputs = src.scope.inner(name, inlined=True).import_body(src.graph(name))
+    _check_count(src, outputs)
+    for index, value in enumerate(outputs):
+        src.bind(index, value)
+
+
+def _import_other(src: Source, failures: Mapping[str, InvalidModelError]) -> None:
+    """Let the one branch run always whose operands fit; the other would fail whenever it ran.
+
+    Such are left where a model takes data of several kinds, and the shapes are those of one.
+    """
+    if len(failures) == 2:
+        raise next(iter(failures.values()))
+    _inline(src, "else_branch" if "then_branch" in failures else "then_branch")
+
+
+def _squeezed(src: Source, condition: Value, scopes: Sequence[GraphImport]) -> Value | None:
+    """What is squeezed if an extent is 1, and else left as it is: squeezed, whatever the extent.
+
+    PyTorch writes so where it doesn't know the extent. What follows takes one rank alone, and no
+    runtime but ONNX's changes ranks from run to run. Inside a branch the first element is taken, as
+    runtimes prepare branches that won't run: those mustn't fail.
+    """
+    then, other = (scope.graph for scope in scopes)
+    ends = [graph.outputs for graph in (then, other)]
+    if len(ends[0]) != 1 or condition.producer is None:
+        return None
+    made, kept = (_behind_identities(values[0]) for values in ends)
+    node = made.producer
+    if node is None or not isinstance(node.op, Squeeze) or len(node.op.axes) != 1:
+        return None
+    outers = [{inner: outer for outer, inner in scope.captured.items()} for scope in scopes]
+    x = node.inputs[0] and outers[0].get(node.inputs[0])
+    if x is None or x is not outers[1].get(kept) or x.type.rank is None:
+        return None
+    one = [v for v in condition.producer.inputs if v is not None and v.data is not None]
+    if not isinstance(condition.producer.op, Equal) or not all(np.all(v.data == 1) for v in one):
+        return None
+    rank = x.type.rank
+    if src.scope.depth:
+        ends_at = tuple(1 if axis in node.op.axes else None for axis in range(rank))
+        x = src.add(Slice(starts=(0,) * rank, ends=ends_at, strides=(1,) * rank), [x])
+    return src.add(node.op, [x])
+
+
+def _behind_identities(value: Value) -> Value:
+    while value.producer is not None and isinstance(value.producer.op, Identity):
+        source = value.producer.inputs[0]
+        assert source is not None
+        value = source
+    return value
 
 
 def _check_count(src: Source, outputs: Sequence[Value]) -> None:
