@@ -1,9 +1,9 @@
 """The functions of NNAPI as data."""
 
 import pytest
+from nnconv.schemas import read_schema
 
 from nnconv.formats.nnapi.types import LEVELS, ResultCode
-from nnconv.schemas import read_schema
 
 FUNCTIONS = read_schema("nnapi/api.json")["functions"]
 

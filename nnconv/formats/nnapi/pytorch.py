@@ -1,0 +1,224 @@
+"""Models that PyTorch's NNAPI exporter (``torch.backends._nnapi``) serialized.
+
+The exporter records NNAPI's calls in a stream of 32-bit words without a mark of its own; weights
+lie beside it, as numbered buffers. In a saved module (.pt, .ptl) both are members of the archive;
+:mod:`nnconv.formats.nnapi.pytorch_archive` takes them out. A stream in a file of its own has its
+weights in a .npz file of the same name, as ``w0``, ``w1``, ...
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from nnconv.errors import InvalidModelError
+from nnconv.formats.nnapi.types import NUMPY, OperandCode, OperationCode
+from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand, Operation
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+VERSION = 1
+MOST_COUNT = 1 << 24
+"""PyTorch's loader takes no count that is larger."""
+
+IMMEDIATE, NUMBERED_BUFFER, NUMBERED_MEMORY = 0, 2, 3
+"""Where the stream says that a value lies."""
+
+_HEADER = struct.Struct("<6i")
+_OPERAND = struct.Struct("<iIfi")
+_VALUE = struct.Struct("<iiI")
+_OPERATION = struct.Struct("<iII")
+_BUFFER = struct.Struct("<III")
+
+STREAM_SUFFIX = ".nnapi.bin"
+
+
+def is_stream(head: bytes, size: int) -> bool:
+    """Whether a file of ``size`` bytes that starts with ``head`` is such a stream.
+
+    Its first two operands are always the bools false and true.
+    """
+    if len(head) < _HEADER.size + 2 * _OPERAND.size:
+        return False
+    version, operands, values, operations, inputs, outputs = _HEADER.unpack_from(head)
+    counts = (operands, values, operations, inputs, outputs)
+    if version != VERSION or any(not 0 <= count < MOST_COUNT for count in counts):
+        return False
+    least = 16 * operands + 12 * (values + operations) + 4 * (inputs + outputs)
+    bools = struct.pack("<iIfi", OperandCode.BOOL, 0, 0.0, 0) * 2
+    return size >= _HEADER.size + least and head[_HEADER.size :].startswith(bools)
+
+
+class Reader:
+    """Takes a stream apart from its start on; every access is checked."""
+
+    __slots__ = ("data", "offset", "path")
+
+    def __init__(self, data: bytes, path: str) -> None:
+        self.data = data
+        self.path = path
+        self.offset = 0
+
+    def fail(self, message: str) -> InvalidModelError:
+        """The error to raise for what is wrong with the stream."""
+        return InvalidModelError(message, path=self.path)
+
+    def take(self, count: int, what: str) -> bytes:
+        """The next bytes."""
+        end = self.offset + count
+        if end > len(self.data):
+            raise self.fail(f"{what} end at byte {end}, the stream has {len(self.data)}")
+        piece = self.data[self.offset : end]
+        self.offset = end
+        return piece
+
+    def records(self, kind: struct.Struct, count: int, what: str) -> list[tuple[Any, ...]]:
+        """The next ``count`` records."""
+        return list(kind.iter_unpack(self.take(kind.size * count, what)))
+
+    def words(self, count: int, what: str) -> tuple[int, ...]:
+        """The next ``count`` words."""
+        return struct.unpack(f"<{count}I", self.take(4 * count, what))
+
+
+def read_stream(stream: bytes, weights: Sequence[Array] = (), *, path: str = "") -> Model:
+    """The model of a stream and its numbered buffers.
+
+    Args:
+        stream: its bytes.
+        weights: the numbered buffers.
+        path: what errors call the file.
+
+    Raises:
+        InvalidModelError: the stream is broken, or a buffer doesn't fit an operand.
+    """
+    r = Reader(stream, path)
+    version, *counts = r.records(_HEADER, 1, "the header")[0]
+    if version != VERSION:
+        raise r.fail(f"version {version}, must be {VERSION}")
+    if any(not 0 <= count < MOST_COUNT for count in counts):
+        raise r.fail(f"the counts {counts}, each must be from 0 to {MOST_COUNT - 1}")
+    kinds = r.records(_OPERAND, counts[0], "the operands")
+    values = r.records(_VALUE, counts[1], "the values")
+    codes = r.records(_OPERATION, counts[2], "the operations")
+    operands = [
+        _operand(r, index, kind, r.words(kind[1], "the dimensions"))
+        for index, kind in enumerate(kinds)
+    ]
+    for index, source, length in values:
+        data = r.take(length, "the values")
+        r.take(-length % 4, "the values")
+        _set_value(r, operands, index, _content(r, index, source, data, weights))
+    operations = [_operation(r, code, inputs, outputs) for code, inputs, outputs in codes]
+    graph = Graph(
+        operands, operations, r.words(counts[3], "the inputs"), r.words(counts[4], "the outputs")
+    )
+    if r.offset != len(stream):
+        raise r.fail(f"{len(stream) - r.offset} bytes are left behind the stream's end")
+    _mark_ends(r, graph)
+    return Model(graph)
+
+
+def _operand(r: Reader, index: int, kind: tuple[Any, ...], dims: tuple[int, ...]) -> Operand:
+    code, _, scale, zero_point = kind
+    if code not in OperandCode.__members__.values() or code == OperandCode.MODEL:
+        raise r.fail(f"operand {index}: type {code} isn't known")
+    return Operand(OperandCode(code), dims, scale=scale, zero_point=zero_point)
+
+
+def _content(
+    r: Reader, index: int, source: int, data: bytes, weights: Sequence[Array]
+) -> bytes | memoryview:
+    """The bytes of a value: its own, or a part of a numbered buffer."""
+    if source == IMMEDIATE:
+        return data
+    if source != NUMBERED_BUFFER:
+        raise r.fail(
+            f"the value of operand {index} lies in a source of kind {source}, must be {IMMEDIATE} "
+            f"or {NUMBERED_BUFFER}"
+        )
+    if len(data) != _BUFFER.size:
+        raise r.fail(f"the value of operand {index} has {len(data)} bytes, must have 12")
+    number, offset, length = _BUFFER.unpack(data)
+    if number >= len(weights):
+        raise r.fail(f"operand {index} lies in buffer {number}, there are {len(weights)}")
+    buffer = memoryview(np.ascontiguousarray(weights[number]).reshape(-1).view(np.uint8))
+    if offset + length > len(buffer):
+        end = offset + length
+        raise r.fail(f"operand {index} ends at byte {end} of buffer {number}: {len(buffer)} bytes")
+    return buffer[offset : offset + length]
+
+
+def _set_value(r: Reader, operands: list[Operand], index: int, content: bytes | memoryview) -> None:
+    if not 0 <= index < len(operands):
+        raise r.fail(f"a value of operand {index}, there are {len(operands)}")
+    operand = operands[index]
+    if operand.lifetime is Lifetime.CONSTANT:
+        raise r.fail(f"operand {index} has two values")
+    if not operand.is_known or len(content) != operand.nbytes:
+        raise r.fail(
+            f"the value of operand {index} has {len(content)} bytes, "
+            f"{operand.type.name} {list(operand.dimensions)} has {operand.nbytes}"
+        )
+    operand.lifetime = Lifetime.CONSTANT
+    operand.value = np.frombuffer(content, NUMPY[operand.type]).reshape(operand.dimensions)
+
+
+def _operation(r: Reader, code: int, inputs: int, outputs: int) -> Operation:
+    if code not in OperationCode.__members__.values():
+        raise r.fail(f"operation {code} isn't known")
+    return Operation(
+        OperationCode(code),
+        r.words(inputs, "the operations' operands"),
+        r.words(outputs, "the operations' operands"),
+    )
+
+
+def _mark_ends(r: Reader, graph: Graph) -> None:
+    """See that every index leads to an operand; give inputs and outputs their lifetimes."""
+    groups = [op.inputs for op in graph.operations] + [op.outputs for op in graph.operations]
+    for index in (i for group in (*groups, graph.inputs, graph.outputs) for i in group):
+        if index >= len(graph.operands):
+            raise r.fail(f"operand {index}, there are {len(graph.operands)}")
+    for lifetime, indices in ((Lifetime.INPUT, graph.inputs), (Lifetime.OUTPUT, graph.outputs)):
+        for index in indices:
+            if graph.operands[index].lifetime is not Lifetime.TEMPORARY:
+                seen = graph.operands[index].lifetime.value
+                raise r.fail(f"operand {index} is an {lifetime.value} and a {seen}")
+            graph.operands[index].lifetime = lifetime
+
+
+def read(path: str | os.PathLike[str]) -> Model:
+    """Read a stream from a file; its weights are in the .npz file beside it, if it has any.
+
+    ``model.nnapi.bin`` has them in ``model.npz``, as ``w0``, ``w1``, ...
+
+    Raises:
+        InvalidModelError: the stream or the weights are broken, or missing.
+    """
+    file = Path(path)
+    try:
+        stream = file.read_bytes()
+        return read_stream(stream, _weights_beside(file), path=os.fspath(path))
+    except OSError as error:
+        raise InvalidModelError(
+            f"it can't be read: {error.strerror or error}", path=os.fspath(path)
+        ) from error
+
+
+def _weights_beside(file: Path) -> list[Array]:
+    beside = file.with_name(file.name.removesuffix(STREAM_SUFFIX).removesuffix(".bin") + ".npz")
+    if not beside.is_file():
+        return []
+    try:
+        with np.load(beside, allow_pickle=False) as arrays:
+            names = set(arrays.files)
+            count = next(i for i in range(len(names) + 1) if f"w{i}" not in names)
+            return [arrays[f"w{i}"] for i in range(count)]
+    except (ValueError, EOFError, KeyError, NotImplementedError) as error:
+        raise InvalidModelError(f"it holds no arrays: {error}", path=os.fspath(beside)) from error
