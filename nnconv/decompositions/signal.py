@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.transforms import dft_at_run_time, stft_at_run_time
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -223,7 +224,7 @@ def decompose_mel_weights(node: Node, b: Builder) -> Sequence[Value]:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    Dft: (decompose_dft,),
-    Stft: (decompose_stft,),
+    Dft: (decompose_dft, dft_at_run_time),
+    Stft: (decompose_stft, stft_at_run_time),
     MelWeightMatrix: (decompose_mel_weights,),
 }

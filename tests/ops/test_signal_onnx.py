@@ -39,9 +39,10 @@ def dft(
     inverse: int = 0,
     onesided: int = 0,
     opset: int = 20,
+    at_run_time: Sequence[str] = (),
     **options: Any,
 ) -> OnnxCase:
-    """A DFT of constant length and axis."""
+    """A DFT; length and axis are constants, or inputs, those ``at_run_time``."""
     x = normal(*shape)
     constants = {} if length is None else {"length": np.asarray(length, np.int64)}
     names = ["x", "" if length is None else "length"]
@@ -59,13 +60,15 @@ def dft(
     along = axis % len(shape)
     wanted = expected_dft(x, along, length, inverse=inverse, onesided=onesided)
     made = node("DFT", names, ["y"], **attributes)
+    feeds = {"x": x, **{k: v for k, v in constants.items() if k in at_run_time}}
+    constants = {k: v for k, v in constants.items() if k not in at_run_time}
     # onnxruntime refuses the onesided inverse, and is off by 3e-4 where the length is great
     plain = inverse * onesided == 0 and shape[along] < 500
     routes = ("reference", "onnx", "tflite") if plain else ("reference", "tflite")
     return OnnxCase(
         id,
         made,
-        {"x": x},
+        feeds,
         constants=constants,
         expected=[wanted],
         opset=opset,
@@ -101,6 +104,23 @@ DFTS = [
     dft("in two, inverse", 1, 1024, 2, inverse=1),
     dft("a long prime", 1, 769, 2),
     dft("any batch", 2, 12, 2, open={"x": [0]}),
+    dft("any extent", 2, 12, 2, open={"x": [1]}),
+    dft("any extent of reals", 2, 12, 1, open={"x": [0, 1]}, onesided=1),
+    dft("any extents, first axis", 6, 5, 3, 2, axis=0, open={"x": [0, 1, 2]}),
+    dft("run-time axis", 6, 5, 3, 2, axis=1, at_run_time=["axis"]),
+    dft("run-time axis from the end", 6, 5, 3, 2, axis=-4, at_run_time=["axis"]),
+    dft("run-time length", 6, 5, 3, 2, axis=1, length=4, at_run_time=["length"]),
+    dft("longer at run time", 6, 5, 3, 1, axis=0, length=9, at_run_time=["length", "axis"]),
+    dft("inverse at run time", 2, 7, 2, axis=1, inverse=1, at_run_time=["axis"]),
+    dft("onesided inverse at run time", 2, 7, 2, inverse=1, onesided=1, at_run_time=["axis"]),
+    dft(
+        "onesided inverse of any length",
+        *(2, 7, 2),
+        inverse=1,
+        onesided=1,
+        length=13,
+        at_run_time=["axis", "length"],
+    ),
 ]
 
 
@@ -110,7 +130,7 @@ def stft(
     step: int = 4,
     length: int | None = 16,
     window: Sequence[float] | None = None,
-    run_time_window: bool = False,
+    at_run_time: Sequence[str] = (),
     onesided: int = 1,
     **options: Any,
 ) -> OnnxCase:
@@ -120,8 +140,9 @@ def stft(
     if length is not None:
         constants["length"] = np.asarray(length, np.int64)
     if window is not None:
-        target = feeds if run_time_window else constants
-        target["window"] = np.asarray(window, np.float32)
+        constants["window"] = np.asarray(window, np.float32)
+    for name in at_run_time:
+        feeds[name] = constants.pop(name)
     names = [
         "x",
         "step",
@@ -140,13 +161,18 @@ STFTS = [
     stft("plain", 2, 40, 1),
     stft("window", 2, 40, 1, window=HANN),
     stft("window alone", 2, 40, 1, window=HANN, length=None),
-    stft("run-time window", 2, 40, 1, window=HANN, run_time_window=True),
+    stft("run-time window", 2, 40, 1, window=HANN, at_run_time=["window"]),
     stft("both sides", 2, 40, 1, window=HANN, onesided=0),
     stft("complex", 2, 40, 2, onesided=0),
     stft("odd length", 1, 50, 1, length=15, step=7),
     stft("one window", 1, 16, 1),
     stft("any batch", 2, 40, 1, window=HANN, open={"x": [0]}),
     stft("any length", 1, 40, 1, window=HANN, open={"x": [1]}),
+    stft("any extents", 2, 40, 1, window=HANN, open={"x": [0, 1]}),
+    stft("run-time step", 2, 40, 1, window=HANN, at_run_time=["step"]),
+    stft("run-time length", 2, 40, 1, window=HANN, at_run_time=["length"]),
+    stft("all at run time", 2, 40, 1, window=HANN, at_run_time=["length", "step", "window"]),
+    stft("complex at run time", 2, 40, 2, onesided=0, at_run_time=["length", "step"]),
 ]
 
 

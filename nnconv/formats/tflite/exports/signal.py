@@ -28,11 +28,9 @@ def export_transform(node: Node, t: Target) -> None:
     op = node.op
     assert isinstance(op, Dft)
     t.require(node, plain=FLOAT32, operands=(0,))
-    if op.axis is None:
-        raise t.refused("the axis of a Fourier transform is only known at run time")
     raise t.refused(
-        "the length of a Fourier transform is only known at run time",
-        hint="Give the shapes of the inputs (--input-shape).",
+        "TFLite transforms real values over two dimensions alone",
+        hint="The number of parts must be known (--input-shape).",
     )
 
 
@@ -41,7 +39,7 @@ def export_short_transform(node: Node, t: Target) -> None:
     op = node.op
     assert isinstance(op, Stft)
     t.require(node, plain=FLOAT32, operands=[i for i, v in enumerate(node.inputs[:2]) if v])
-    raise t.refused("the length or distance of a transform's windows is only known at run time")
+    raise t.refused("TFLite has no transforms of windows")
 
 
 EXPORTERS: dict[type[Op], Exporter] = {
