@@ -150,7 +150,7 @@ def split(node: Node, b: Builder) -> Sequence[Value] | None:
     """DynamicSplit without sizes: with them."""
     op, x = node.op, _data(node)
     assert isinstance(op, d.DynamicSplit)
-    if _operands(node)[1] is not None or x.shape is None:
+    if _operands(node)[1] is not None:
         return None
     whole = extent(b, x, op.axis)
     count = scalar(b, op.count)

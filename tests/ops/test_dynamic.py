@@ -270,6 +270,11 @@ SLICES = [
         open={"x": (0, 1, 2)},
         more=[{"x": numbers(3, 2, 7), "s": ints(0), "e": ints(1)}],
     ),
+    OnnxCase(
+        "Slice-int32",
+        node("Slice", ["x", "s", "e"], ["y"]),
+        {"x": numbers(4, 5), "s": np.asarray([1, -3], np.int32), "e": np.asarray([3, 9], np.int32)},
+    ),
     _slice("rank-8", [1], [2], [6], shape=(1, 2, 1, 2, 1, 2, 3, 1), known=ALL_KNOWN),
     _case(
         "opset-9",

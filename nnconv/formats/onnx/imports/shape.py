@@ -172,7 +172,9 @@ def import_concat(src: Source) -> None:
 def import_split(src: Source) -> None:
     """Split: sizes as an attribute (before 13) or operand, else equal parts, the last smaller."""
     x = src.operand(0)
-    axis = src.axis(src.int("axis", 0), src.rank(x))
+    axis = src.int("axis", 0)
+    if x.shape is not None or axis < 0:
+        axis = src.axis(axis, src.rank(x))
     count = len(src.node.outputs)
     sizes = src.int_list("split") if src.version < 13 else None
     if src.version >= 13 and src.optional(1) is not None:
@@ -184,7 +186,7 @@ def import_split(src: Source) -> None:
         count = src.int("num_outputs", count)
         if count < 1:
             raise src.fail(f"{count} parts")
-        extent = (x.shape or ())[axis]
+        extent = None if x.shape is None else x.shape[axis]
         if not isinstance(extent, int):
             src.emit(d.DynamicSplit(axis=axis, count=count), [x])
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.ops.shape import extent, extent_name, through
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
 from nnconv.ops import dynamic as d
@@ -37,8 +38,13 @@ def export_expand(node: Node, t: Target) -> None:
 
 
 def export_slice(node: Node, t: Target) -> None:
-    """Slice."""
-    t.set_codes(node.outputs[0], t.node("Slice", _operands(node, t)))
+    """Slice: bounds of int32 as they are."""
+    rest = node.inputs[1:]
+    if any(v is not None and v.dtype is not DType.INT32 for v in rest):
+        names = _operands(node, t)
+    else:
+        names = [t.codes(node.inputs[0]), *("" if v is None else t.stored(v) for v in rest)]
+    t.set_codes(node.outputs[0], t.node("Slice", names))
 
 
 def export_split(node: Node, t: Target) -> None:

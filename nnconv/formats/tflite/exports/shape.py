@@ -105,7 +105,7 @@ MOST_DELEGATED = 6
 def too_deep(value: Value) -> bool:
     """Whether XNNPACK would refuse the file for this operand's rank."""
     rank = value.type.rank
-    return value.dtype in _DELEGATED and (rank is None or rank > MOST_DELEGATED)
+    return value.dtype in _DELEGATED and rank is not None and rank > MOST_DELEGATED
 
 
 def export_concat(node: Node, t: Target) -> None:
@@ -113,8 +113,8 @@ def export_concat(node: Node, t: Target) -> None:
     op, y = node.op, node.outputs[0]
     assert isinstance(op, s.Concat)
     t.require(node, plain=_JOINED, codes=_JOINED)
-    if y.shape is not None and too_deep(y):
-        raise t.refused(f"CONCATENATION of rank {len(y.shape)}")
+    if too_deep(y):
+        raise t.refused(f"CONCATENATION of rank {y.type.rank}")
     parts = [
         t.tensor(v) if y.quant is None or v is None else t.requantized(v, y.quant)
         for v in node.inputs
