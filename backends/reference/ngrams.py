@@ -18,6 +18,8 @@ def tf_idf(op: TfIdf, x: Array) -> list[Array]:
         counts = np.zeros((len(rows), len(grams)), np.int64)
         for distance in op.distances(length):
             reach = distance * (length - 1)
+            if reach >= x.shape[-1]:
+                break
             for start in range(x.shape[-1] - reach):
                 seen = rows[:, start : start + reach + 1 : distance]
                 counts += (seen[:, np.newaxis] == wanted).all(axis=-1)

@@ -21,6 +21,7 @@ from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.quantize import Cast, Dequantize
 from nnconv.ops.recurrent import Function, GruLayer, Layer, LstmLayer, RnnLayer
 from nnconv.ops.rewrite import constant_behind
+from nnconv.ops.rnn import extent_of
 from nnconv.ops.shape import ShapeOf, Split, Squeeze, Stack, Unsqueeze
 from nnconv.ops.slices import Slice
 
@@ -107,6 +108,12 @@ def product(b: Builder, x: Value, weights: Value, bias: Value | None = None) -> 
     return result if bias is None else b.add(e.Add(), [result, bias])
 
 
+def cells_of(node: Node) -> int | None:
+    """The number of a layer's cells, if it is known."""
+    found = extent_of([None if v is None else v.type for v in node.inputs], 2, 2)
+    return found if isinstance(found, int) else None
+
+
 class _Side:
     """One direction of a layer as nodes."""
 
@@ -115,12 +122,8 @@ class _Side:
         assert isinstance(op, Layer)
         self.op, self.b, self.index = op, b, index
         self.given: list[Value | None] = [*node.inputs, *[None] * (8 - len(node.inputs))]
-        recurrent = self.given[2]
-        assert recurrent is not None
-        assert recurrent.shape is not None
-        size = recurrent.shape[2]
-        if not isinstance(size, int):
-            raise ValueError("the number of cells isn't known")
+        size = cells_of(node)
+        assert size is not None, "the caller knows the number of cells"
         self.size = size
         each = op.functions_each
         self.functions = op.functions[index * each : (index + 1) * each]
@@ -261,9 +264,12 @@ class _Side:
 
 def decompose_layer(node: Node, b: Builder) -> Sequence[Value] | None:
     """A layer, direction by direction."""
-    op, graph = node.op, node.graph
+    op, graph, x = node.op, node.graph, node.inputs[0]
     assert isinstance(op, Layer)
     assert graph is not None
+    assert x is not None
+    if cells_of(node) is None or x.shape is None:
+        return None
     going_out = graph.output_set()
     wanted = [bool(v.use_count) or v in going_out for v in node.outputs]
     lengths = node.inputs[4] if len(node.inputs) > 4 else None

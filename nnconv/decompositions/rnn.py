@@ -14,7 +14,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import dequantize
-from nnconv.ir.types import TensorType
+from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.reduce import ReduceMean
@@ -121,10 +121,18 @@ class _Frame:
 
 
 def _extent(value: Value | None, dim: int) -> int:
+    """An extent of weights that ``_is_known`` has found known."""
     found = value.shape[dim] if value is not None and value.shape is not None else None
-    if not isinstance(found, int):
-        raise ValueError("the number of cells isn't known")
+    assert isinstance(found, int), "the caller knows the weights' extents"
     return found
+
+
+def _is_known(node: Node, *weights: int) -> bool:
+    """Whether x has a rank and the weights among the operands have known extents."""
+    x = node.inputs[0]
+    values = [node.inputs[i] if i < len(node.inputs) else None for i in weights]
+    known = all(v is None or static_shape(v.shape) is not None for v in values)
+    return x is not None and x.shape is not None and known
 
 
 class _Cell:
@@ -203,8 +211,10 @@ class _Cell:
         return b.add(e.Clip(low=-bound, high=bound), [value]) if bound > 0 else value
 
 
-def decompose_lstm(node: Node, b: Builder) -> list[Value]:
+def decompose_lstm(node: Node, b: Builder) -> list[Value] | None:
     """Lstm."""
+    if not _is_known(node, 2, 16):
+        return None
     frame = _Frame(node, b, 24)
     cell = _Cell(frame)
     weights = len(cell.gates) * cell.cells * cell.size
@@ -213,8 +223,10 @@ def decompose_lstm(node: Node, b: Builder) -> list[Value]:
     return frame.finish(*run_steps(b, cell.projected, states, run))
 
 
-def decompose_rnn(node: Node, b: Builder) -> list[Value]:
+def decompose_rnn(node: Node, b: Builder) -> list[Value] | None:
     """Rnn."""
+    if not _is_known(node, 1):
+        return None
     frame = _Frame(node, b, 5)
     op, (_, weights, recurrent, bias, _) = frame.op, frame.values
     assert weights is not None

@@ -25,6 +25,9 @@ from nnconv.ops.spatial import Padding
 MOST_WEIGHTS = 1 << 20
 """A transform's matrix of more elements is taken apart in two, where its length has factors."""
 
+MOST_EVER = 1 << 25
+"""No matrix of more elements is made."""
+
 
 def kernel(rows: int, columns: int, length: int, *, sign: int) -> np.ndarray:
     """exp(sign * 2 pi i row column / length) [rows, columns]."""
@@ -66,6 +69,8 @@ def decompose_dft(node: Node, b: Builder) -> list[Value] | None:
     if op.axis != rank - 2:
         x = b.add(Transpose(perm=perm), [x])
     used = min(extent, size // 2 + 1 if op.onesided and op.inverse else size)
+    if used * parts * size * 2 > MOST_EVER and (used < size or size // _factor(size) > 4096):
+        return None
     if used < extent:
         starts, ends = (0,) * rank, (*[None] * (rank - 2), used, None)
         x = b.add(Slice(starts=starts, ends=ends, strides=(1,) * rank), [x])
@@ -152,6 +157,8 @@ def decompose_stft(node: Node, b: Builder) -> list[Value] | None:
     if not isinstance(parts, int) or (batch < 0 and extent < 0):
         return None
     count = op.length // 2 + 1 if op.onesided else op.length
+    if op.length * parts * count * 2 > MOST_EVER:
+        return None
     waves = on_parts(kernel(op.length, count, op.length, sign=-1), parts)
     filters = waves.reshape(op.length, parts, count * 2).transpose(2, 0, 1)[:, np.newaxis]
     if window is None:
@@ -170,9 +177,12 @@ def decompose_stft(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(Reshape(shape=(batch, windows, count, 2)), [found])]
 
 
-def decompose_mel_weights(node: Node, b: Builder) -> Sequence[Value]:
+def decompose_mel_weights(node: Node, b: Builder) -> Sequence[Value] | None:
     """MelWeightMatrix: each band is the lesser of a rising and a falling line, at least 0."""
     op = node.op
+    sizes = [1 if v is None or v.data is None else int(v.data.max()) for v in node.inputs[:2]]
+    if max(*sizes, sizes[0] * sizes[1]) > MOST_EVER:
+        return None
     assert isinstance(op, MelWeightMatrix)
 
     def number(value: float) -> Value:

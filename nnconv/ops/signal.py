@@ -63,6 +63,8 @@ class Dft(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
+        if self.length is not None and self.length < 1:
+            raise ValueError(f"a transform of length {self.length}")
         if x.shape is None:
             return (TensorType(x.dtype, None),)
         parts = 1 if self.onesided and self.inverse else 2
