@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.constants import scalar
+from nnconv.decompositions.floats import of_integers
 from nnconv.ir.builder import Builder
-from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ops import activation as a
 from nnconv.ops import elementwise as e
-from nnconv.ops.quantize import Cast, LooseCast
 
 _RELU = e.Clip(low=0.0, high=math.inf)
 
@@ -109,9 +108,6 @@ def shrink(node: Node, b: Builder) -> Sequence[Value]:
     """Elements further than lambd from 0 moved toward it by bias, 0 for the others."""
     op, x = node.op, _operand(node)
     assert isinstance(op, a.Shrink)
-    if x.dtype.is_integer:
-        floats = b.add(op, [b.add(Cast(dtype=DType.FLOAT32), [x])])
-        return [b.add(LooseCast(dtype=x.dtype), [floats])]
     above = b.add(e.Greater(), [x, scalar(b, op.lambd, x)])
     below = b.add(e.Less(), [x, scalar(b, -op.lambd, x)])
     bias = scalar(b, op.bias, x)
@@ -120,13 +116,13 @@ def shrink(node: Node, b: Builder) -> Sequence[Value]:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    a.Softplus: (softplus,),
-    a.Softsign: (softsign,),
-    a.Mish: (mish,),
-    a.Swish: (swish,),
-    a.Selu: (selu,),
-    a.Celu: (celu,),
-    a.ThresholdedRelu: (thresholded,),
-    a.HardSigmoid: (hard_sigmoid,),
-    a.Shrink: (shrink,),
+    a.Softplus: (of_integers, softplus),
+    a.Softsign: (of_integers, softsign),
+    a.Mish: (of_integers, mish),
+    a.Swish: (of_integers, swish),
+    a.Selu: (of_integers, selu),
+    a.Celu: (of_integers, celu),
+    a.ThresholdedRelu: (of_integers, thresholded),
+    a.HardSigmoid: (of_integers, hard_sigmoid),
+    a.Shrink: (of_integers, shrink),
 }

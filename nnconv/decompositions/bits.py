@@ -133,9 +133,11 @@ def shift_left(node: Node, b: Builder) -> Sequence[Value]:
     return [_narrow(product, x.dtype, b)]
 
 
-def shift_right(node: Node, b: Builder) -> Sequence[Value]:
+def shift_right(node: Node, b: Builder) -> Sequence[Value] | None:
     """By RightShift; amounts outside of the width leave the sign alone."""
     x, amount = _operands(node)
+    if x.shape is None and x.dtype.bits == 64:
+        return None
     bits, steps = x.dtype.bits, _wide(amount, b)
     inside = _inside(steps, bits, b)
     last = b.add(e.Select(), [inside, steps, scalar(b, bits - 1, steps)])

@@ -8,6 +8,7 @@ from functools import reduce
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.bits import bitwise_xor
 from nnconv.decompositions.constants import scalar
+from nnconv.decompositions.floats import of_integers
 from nnconv.decompositions.integers import divide, power
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -81,9 +82,9 @@ def unchanged(node: Node, b: Builder) -> Sequence[Value] | None:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    e.Ceil: (ceil_by_floor,),
-    e.Round: (round_by_adding,),
-    e.Elu: (elu_by_exp,),
+    e.Ceil: (of_integers, ceil_by_floor),
+    e.Round: (of_integers, round_by_adding),
+    e.Elu: (of_integers, elu_by_exp),
     e.PRelu: (prelu_by_extremes,),
     e.AddN: (add_by_pairs,),
     e.Clip: (unchanged,),

@@ -11,6 +11,7 @@ import numpy as np
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.bits import BITWISE
 from nnconv.decompositions.constants import scalar
+from nnconv.decompositions.floats import of_integers
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -252,17 +253,17 @@ def clip_between(node: Node, b: Builder) -> Sequence[Value]:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    n.Tan: (tan,),
-    n.Asin: (asin,),
-    n.Acos: (acos,),
-    n.Atan: (atan,),
-    n.Sinh: (sinh,),
-    n.Cosh: (cosh,),
-    n.Asinh: (asinh,),
-    n.Acosh: (acosh,),
-    n.Atanh: (atanh,),
-    n.Erf: (erf,),
-    n.Reciprocal: (reciprocal,),
+    n.Tan: (of_integers, tan),
+    n.Asin: (of_integers, asin),
+    n.Acos: (of_integers, acos),
+    n.Atan: (of_integers, atan),
+    n.Sinh: (of_integers, sinh),
+    n.Cosh: (of_integers, cosh),
+    n.Asinh: (of_integers, asinh),
+    n.Acosh: (of_integers, acosh),
+    n.Atanh: (of_integers, atanh),
+    n.Erf: (of_integers, erf),
+    n.Reciprocal: (of_integers, reciprocal),
     n.PlainSign: (sign,),
     n.IsNan: (is_nan,),
     n.IsInf: (is_inf,),

@@ -8,6 +8,7 @@ import numpy as np
 
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.constants import scalar
+from nnconv.decompositions.floats import of_integers
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -15,7 +16,7 @@ from nnconv.ir.op import Op
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops import reduce as r
-from nnconv.ops.quantize import Bitcast, Cast, LooseCast
+from nnconv.ops.quantize import Bitcast, Cast
 from nnconv.ops.shape import Identity, Reshape, ShapeOf, Unsqueeze
 from nnconv.ops.slices import Pad, Reverse, Slice
 
@@ -45,15 +46,6 @@ def by_sum(*, before: type[Op] | None = None, after: type[Op] | None = None) -> 
         return [total if after is None else b.add(after(), [total])]
 
     return decompose
-
-
-def in_floats(node: Node, b: Builder) -> Sequence[Value] | None:
-    """The same of integers in floats, truncated."""
-    op, x = node.op, _operand(node)
-    if not x.dtype.is_integer or x.quant is not None:
-        return None
-    floats = b.add(op, [b.add(Cast(dtype=DType.FLOAT32), [x]), *node.inputs[1:]])
-    return [b.add(LooseCast(dtype=x.dtype), [floats])]
 
 
 def l1_of_integers(node: Node, b: Builder) -> Sequence[Value] | None:
@@ -309,10 +301,10 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     r.ReduceAny: (of_one, in_fewer_dimensions),
     r.ReduceAll: (of_one, in_fewer_dimensions),
     r.ReduceL1: (along_all, of_one, l1_of_integers, by_sum(before=e.Abs)),
-    r.ReduceL2: (along_all, of_one, in_floats, by_sum(before=e.Square, after=e.Sqrt)),
+    r.ReduceL2: (along_all, of_one, of_integers, by_sum(before=e.Square, after=e.Sqrt)),
     r.ReduceSumSquare: (along_all, of_one, squares_of_integers, by_sum(before=e.Square)),
-    r.ReduceLogSum: (along_all, of_one, in_floats, by_sum(after=e.Log)),
-    r.ReduceLogSumExp: (along_all, of_one, in_floats, log_sum_exp),
+    r.ReduceLogSum: (along_all, of_one, of_integers, by_sum(after=e.Log)),
+    r.ReduceLogSumExp: (along_all, of_one, of_integers, log_sum_exp),
     r.ArgMax: (arg_of_codes, arg_without_dimension, arg_from_behind, arg_of_greatest),
     r.ArgMin: (arg_of_codes, arg_without_dimension, arg_from_behind, arg_of_greatest),
     r.CumProd: (cumprod_by_doubling,),

@@ -1,0 +1,21 @@
+"""Functions of real numbers on integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ops.quantize import Cast, LooseCast
+
+
+def of_integers(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The same op on float32, its result truncated, where the first operand is of integers."""
+    x = node.inputs[0]
+    assert x is not None
+    if not x.dtype.is_integer or x.quant is not None:
+        return None
+    floats = b.add(node.op, [b.add(Cast(dtype=DType.FLOAT32), [x]), *node.inputs[1:]])
+    y = node.outputs[0]
+    return [b.add(LooseCast(dtype=y.dtype), [floats])] if y.dtype.is_integer else [floats]
