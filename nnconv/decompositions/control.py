@@ -21,7 +21,7 @@ from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.control import While
-from nnconv.ops.elementwise import Add, Less, Mul
+from nnconv.ops.elementwise import Add, Less, Maximum, Mul
 from nnconv.ops.quantize import Cast
 from nnconv.ops.shape import Concat, Reshape, Unsqueeze
 from nnconv.ops.slices import DynamicUpdateSlice, Slice
@@ -108,7 +108,8 @@ def decompose_while(node: Node, b: Builder) -> list[Value] | None:
     if turns is not None and turns.limit.data is not None and turns.limit.data.max(initial=0) < 1:
         turns = None
     operands: list[Value | None] = list(node.inputs)
-    cut = []
+    count = None if turns is None or turns.limit.data is not None else _at_least_0(b, turns.limit)
+    cut, full = [], []
     for place, joint in found:
         first, part = operands[place], joint.inputs[1]
         assert first is not None
@@ -123,8 +124,11 @@ def decompose_while(node: Node, b: Builder) -> list[Value] | None:
             operands[place] = Value(first.name, kind, data=data, origin=first.origin)
             cut.append(place)
         else:
-            room = _room(b, first, turns.limit, [int(d) for d in shape if isinstance(d, int)])
+            limit = turns.limit if count is None else b.add(Maximum(), [count, _number(b, 1)])
+            room = _room(b, first, limit, [int(d) for d in shape if isinstance(d, int)])
             operands[place] = room
+            if count is not None:
+                full.append(place)
             _write(turn, joint, turn.inputs[turns.place], place, room.type, b)
             for value in (turn.inputs[place], condition.inputs[place]):
                 value.type = room.type
@@ -134,7 +138,29 @@ def decompose_while(node: Node, b: Builder) -> list[Value] | None:
         rank = results[place].type.rank or 1
         behind = Slice(starts=(1, *[0] * (rank - 1)), ends=(None,) * rank, strides=(1,) * rank)
         results[place] = b.add(behind, [results[place]])
+    for place in full:
+        assert count is not None
+        results[place] = _first_of(b, results[place], count)
     return results
+
+
+def _number(b: Builder, number: int) -> Value:
+    return b.const(np.asarray([number], np.int32))
+
+
+def _at_least_0(b: Builder, turns: Value) -> Value:
+    """How many turns there are, int32 [1]: a count below 0 means none."""
+    count = b.add(Reshape(shape=(1,)), [b.add(Cast(dtype=DType.INT32), [turns])])
+    return b.add(Maximum(), [count, _number(b, 0)])
+
+
+def _first_of(b: Builder, collected: Value, count: Value) -> Value:
+    """As many rows as there were turns: there is room for one more where there was none."""
+    rank = collected.type.rank or 1
+    ends = [count, *[_number(b, np.iinfo(np.int32).max)] * (rank - 1)]
+    end = ends[0] if rank == 1 else b.add(Concat(axis=0), ends)
+    cut = Slice(starts=(0,) * rank, ends=None, strides=(1,) * rank)
+    return b.add(cut, [collected, None, end, None])
 
 
 def _room(b: Builder, first: Value, turns: Value, rest: Sequence[int]) -> Value:
@@ -143,8 +169,7 @@ def _room(b: Builder, first: Value, turns: Value, rest: Sequence[int]) -> Value:
         count = int(turns.data.reshape(-1)[0])
         room = zeros(b, first.dtype, turns, (count, *rest))
     else:
-        extents = b.add(Reshape(shape=(1,)), [b.add(Cast(dtype=DType.INT32), [turns])])
-        room = zeros(b, first.dtype, extents, (None, *rest))
+        room = zeros(b, first.dtype, turns, (None, *rest))
     room.type = TensorType(first.dtype, room.shape, first.quant)
     return room
 

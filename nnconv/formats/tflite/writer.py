@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from nnconv.decompositions.base import Evaluate
-from nnconv.errors import UnsupportedError
+from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
 from nnconv.formats.tflite import build
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
 from nnconv.formats.tflite.exporter import FileTarget, own_outputs
@@ -31,6 +31,14 @@ def to_wire(
         UnsupportedError: with every node that TFLite can't hold.
     """
     graph = signature.graph
+    if not graph.outputs:
+        item = UnsupportedItem(
+            op="graph",
+            where=graph.name or "graph",
+            why="it gives nothing, so there is nothing to run it for",
+            reason=Reason.IMPOSSIBLE,
+        )
+        raise UnsupportedError([item], path=model.source)
     own_outputs(graph, inputs=True)
     target = FileTarget(evaluate, own_states=find_own_states(graph, signature.states))
     _, refused = target.subgraph(graph)

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from nnconv.errors import GraphError, InvalidModelError
+from nnconv.errors import GraphError, InvalidModelError, UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.graph import GraphImport
-from nnconv.formats.onnx.importer import Importer, Source
+from nnconv.formats.onnx.importer import Importer, NotConvertible, Source
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Value
@@ -48,6 +48,7 @@ def import_if(src: Source) -> None:
         return
     scopes = [src.scope.inner(name) for name in names]
     failures: dict[str, InvalidModelError] = {}
+    refused: list[UnsupportedItem] = []
     for name, scope in zip(names, scopes, strict=True):
         scope.graph.name = name
         try:
@@ -57,7 +58,12 @@ def import_if(src: Source) -> None:
                 raise
             failures[name] = error
             continue
+        except NotConvertible as refusal:
+            refused += refusal.items
+            continue
         _check_count(src, scope.graph.outputs)
+    if refused:
+        raise NotConvertible(*refused)
     if failures:
         _import_other(src, failures)
         return
