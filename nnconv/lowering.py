@@ -132,13 +132,16 @@ def tflite_passes(
     from nnconv.passes.fold_scales import FoldScalesPass
     from nnconv.passes.fuse_activations import FuseActivationsPass
     from nnconv.passes.group_norms import GroupNormsPass
+    from nnconv.passes.hybrids import HybridsPass
     from nnconv.passes.join_codes import JoinCodesPass
     from nnconv.passes.join_products import JoinProductsPass
+    from nnconv.passes.narrow_indices import NarrowIndicesPass
     from nnconv.passes.pixel_shuffles import PixelShufflesPass
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.raise_rows import RaiseRowsPass
     from nnconv.passes.resign import ResignPass
     from nnconv.passes.respell import RespellPass
+    from nnconv.passes.respell_moves import RespellMovesPass
     from nnconv.passes.tidy import TidyPass
     from nnconv.passes.to_floats import ToFloatsPass
     from nnconv.passes.widen_halves import WidenHalvesPass
@@ -146,16 +149,19 @@ def tflite_passes(
     return [
         PrunePass(),
         JoinCodesPass(),
+        NarrowIndicesPass(),
         FoldConstantsPass(_evaluate),
         WidenHalvesPass(),
         *([ToFloatsPass(), FoldDynamicPass(), PrunePass()] if in_floats else []),
         RespellPass(),
+        RespellMovesPass(),
         TidyPass(),
         GroupNormsPass(),
         JoinProductsPass(),
         FoldScalesPass(),
         FuseActivationsPass(),
         fold_qdq or FoldQdqPass(),
+        *([] if in_floats else [HybridsPass()]),
         PrunePass(),
         FuseActivationsPass(),
         RaiseRowsPass(),

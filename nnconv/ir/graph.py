@@ -33,6 +33,9 @@ class Origin(NamedTuple):
 
 NOWHERE = Origin()
 
+HYBRID_MARK = "hybrid"
+"""``Origin.op`` of constants that TFLite's kernels take as codes beside floats."""
+
 
 class Use(NamedTuple):
     """One reading of a value: input number ``index`` of ``node``."""

@@ -69,12 +69,14 @@ class Target(GraphParts):
         resign: whether int8 activations are kept as uint8 inside.
         plain: whether an op that ONNX has is written as that one node, as the source had it, even
             where another spelling is quicker.
+        hybrids: constants of codes that TFLite's kernels read beside floats.
     """
 
     def __init__(self, *, opset: int, resign: bool, names: Names, plain: bool = False) -> None:
         super().__init__(opset=opset, names=names)
         self.resign = resign
         self.plain = plain
+        self.hybrids: list[str] = []
         self._codes: dict[Value, str] = {}
         self._real: dict[Value, str] = {}
         self._stored: dict[Value, str] = {}

@@ -16,11 +16,12 @@ import numpy as np
 from nnconv.errors import GraphError, InvalidModelError, UnsupportedError, UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.importer import STANDARD, Importer, NotConvertible, Source, importer_of
+from nnconv.formats.onnx.notes import noted_hybrids, noted_source
 from nnconv.formats.onnx.order import in_order
 from nnconv.formats.onnx.types import DTYPES
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Graph, Origin, Value
+from nnconv.ir.graph import HYBRID_MARK, Graph, Origin, Value
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType, merge_shapes
 from nnconv.ops.quantize import Bitcast
@@ -45,12 +46,16 @@ class FileImport:
 
     Attributes:
         path: the file, for messages.
+        source: the format that the model came from, "onnx" where nothing is noted.
+        hybrids: constants that were codes beside floats there.
         functions: the model's own functions, by domain and name.
         opsets: version of each operator set, by domain.
     """
 
     def __init__(self, model: wire.Model, path: str) -> None:
         self.path = path
+        self.source = noted_source(model.metadata)
+        self.hybrids = noted_hybrids(model.metadata)
         self.functions = {
             (_domain(f.domain), f.name, f.overload): f for f in getattr(model, "functions", ())
         }
@@ -302,9 +307,9 @@ class GraphImport:
 
             raise refused_tensor(tensor, self.path)
         data = tensor.array()
-        return Value(
-            tensor.name, TensorType(dtype, data.shape), data=data, origin=Origin("onnx", "", -1)
-        )
+        mark = HYBRID_MARK if tensor.name in self.file.hybrids else ""
+        origin = Origin(self.file.source, mark, -1)
+        return Value(tensor.name, TensorType(dtype, data.shape), data=data, origin=origin)
 
     def reread(self, value: Value, quant: Quant | None) -> Value:
         """The same codes with other parameters; the value itself where they are its own."""

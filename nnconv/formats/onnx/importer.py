@@ -27,6 +27,7 @@ import numpy as np
 import nnconv.formats.onnx.imports as op_package
 from nnconv.errors import GraphError, InvalidModelError, Reason, UnsupportedItem
 from nnconv.formats.onnx import wire
+from nnconv.formats.onnx.asread import as_read
 from nnconv.formats.onnx.types import DTYPES
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -104,7 +105,7 @@ class Source:
         self.version = version
         name = node.name or next((n for n in node.outputs if n), "")
         self.where = f"{scope.label}node #{index}" + (f" (`{name}`)" if name else "")
-        origin = Origin("onnx", node.op_type, index, scope.label.rstrip(" ,"))
+        origin = Origin(scope.file.source, node.op_type, index, scope.label.rstrip(" ,"))
         self.builder = Builder(scope.graph, origin=origin)
 
     # ---------------------------------------------------------------- operands
@@ -294,6 +295,7 @@ class Source:
     ) -> Value:
         """Add an IR node of one result that isn't the node's own."""
         self._demand(op, inputs)
+        inputs, quant = as_read(self.scope, op, inputs, quant)
         name = self._inner(op)
         return self._checked(
             lambda: self.builder.add(op, inputs, name=name, quant=quant, dtype=dtype)
@@ -304,6 +306,8 @@ class Source:
     ) -> tuple[Value, ...]:
         """Add an IR node of several results that aren't the node's own."""
         self._demand(op, inputs)
+        if not bodies:
+            inputs, _ = as_read(self.scope, op, inputs)
         types = self._infer(op, inputs, bodies)
         return self.builder.add_typed(op, inputs, types, bodies=bodies)
 
@@ -335,6 +339,9 @@ class Source:
             NotConvertible: when an operand has a type that the IR's op doesn't take.
         """
         self._demand(op, inputs)
+        if not bodies and not quants:
+            inputs, quant = as_read(self.scope, op, inputs)
+            quants = () if quant is None else (quant,)
         types = self._infer(op, inputs, bodies)
         types = [
             kind if quant is None else TensorType(kind.dtype, kind.shape, quant)

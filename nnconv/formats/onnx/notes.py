@@ -1,7 +1,8 @@
 """What nnconv notes in an ONNX file's metadata, for which ONNX has no place, read back.
 
-The writer notes a signature's names, which inputs and outputs are states, and the quantization of
-the interface. Notes that don't suit the graph (another tool may have changed it) count for nothing.
+The writer notes a signature's names, which inputs and outputs are states, the quantization of the
+interface, the format that the model came from, and which weights were codes beside floats there.
+Notes that don't suit the graph (another tool may have changed it) count for nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType, static_shape
 
 SIGNATURE, STATES, QUANTIZATION = "nnconv.signature", "nnconv.states", "nnconv.quantization"
+SOURCE, HYBRID = "nnconv.source", "nnconv.hybrid"
 """Keys of the entries."""
 
 
@@ -48,6 +50,23 @@ def restore(plain: Signature, metadata: Mapping[str, str]) -> Signature:
         tuple(called["outputs"].get(n, n) for n in plain.output_names[: counts[1]]),
         tuple(states),
     )
+
+
+def noted_source(metadata: Mapping[str, str]) -> str:
+    """The format that the model was written from: its nodes mean no more than those of that format.
+
+    Such a file's indices don't count from the end, for one, if TFLite's don't.
+    """
+    found = _entry(metadata, SOURCE, str)
+    return found if isinstance(found, str) and found in _SOURCES else "onnx"
+
+
+_SOURCES = frozenset({"tflite"})
+
+
+def noted_hybrids(metadata: Mapping[str, str]) -> frozenset[str]:
+    """Constants that the source's kernels read as codes beside floats."""
+    return frozenset(name for name in _entry(metadata, HYBRID, list) or () if type(name) is str)
 
 
 def _mapping(value: Any) -> Mapping[Any, Any]:

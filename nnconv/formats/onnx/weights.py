@@ -12,7 +12,7 @@ import numpy as np
 from nnconv.formats.onnx.exporter import Target
 from nnconv.formats.onnx.types import CODE_TYPES, LEAST_OPSET
 from nnconv.ir.dtype import EIGHT_BITS, DType
-from nnconv.ir.graph import Node, Value
+from nnconv.ir.graph import HYBRID_MARK, Node, Value
 from nnconv.ir.op import Op, Perm, QuantRule
 from nnconv.ir.quant import Quant, dequantize
 from nnconv.ir.types import static_shape
@@ -128,6 +128,7 @@ def weights(t: Target, value: Value, perm: Perm, *, x: Value, integer: bool) -> 
         name = t.const(data, dtype, name=source.name)
         wanted = t.real_type(x)
         return name if dtype is wanted else t.cast(name, wanted)
+    _note_hybrid(t, source, data, direct=source is value, x=x)
     if t.plain and source is not value and _can_be_as_given(t, source, value, x):
         return t.dequantize(t.const(data, dtype, name=source.name), quant.permuted(perm), dtype)
     if quant.block:
@@ -135,6 +136,19 @@ def weights(t: Target, value: Value, perm: Perm, *, x: Value, integer: bool) -> 
     return codes_as_weights(
         t, data, dtype, quant.permuted(perm), name=source.name, x=x, integer=integer
     )
+
+
+def _note_hybrid(t: Target, source: Value, data: np.ndarray, *, direct: bool, x: Value) -> None:
+    """Remember codes that products of floats read themselves: TFLite has kernels for those."""
+    quant = source.quant
+    if source.dtype is not DType.INT8 or (quant is not None and not quant.is_symmetric):
+        return
+    direct = direct and quant is not None and not quant.block and not t.is_quantized(x)
+    if not direct and source.origin.op != HYBRID_MARK:
+        return
+    name = t.const(data, DType.INT8, name=source.name)
+    if name not in t.hybrids:
+        t.hybrids.append(name)
 
 
 def _can_be_as_given(t: Target, source: Value, value: Value, x: Value) -> bool:
@@ -244,7 +258,7 @@ def is_large(t: Target, x: Value, value: Value) -> bool:
     return value.dtype in EIGHT_BITS | _NARROW
 
 
-def large_weights(t: Target, value: Value) -> str:
+def large_weights(t: Target, value: Value, *, x: Value) -> str:
     """The real values of ``is_large`` weights [rows, columns], transposed."""
     data, dtype, quant = value.data, value.dtype, value.quant
     assert data is not None
@@ -256,6 +270,7 @@ def large_weights(t: Target, value: Value) -> str:
     elif dtype is DType.INT2:
         dtype = DType.INT4
     if not quant.block:
+        _note_hybrid(t, value, data, direct=True, x=x)
         real = t.dequantize(t.const(data, dtype, name=value.name), quant, dtype)
         return t.node("Transpose", [real], perm=(1, 0))
     # in blocks, only the turned codes make the one kernel

@@ -9,9 +9,10 @@ from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Target
 from nnconv.formats.onnx.graphparts import Names
+from nnconv.formats.onnx.notes import HYBRID, SOURCE, noted_source
 from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.formats.written import Written
-from nnconv.ir.graph import Graph, Model, Signature, Value
+from nnconv.ir.graph import HYBRID_MARK, Graph, Model, Signature, Value
 
 DEFAULT_OPSET = 21
 """The opset of onnxruntime 1.18 (May 2024), TensorRT 10 and OpenVINO 2024.
@@ -59,7 +60,7 @@ def to_wire(
         onnx_graph,
         opset,
         producer_version=__version__,
-        metadata=_metadata(signature, inputs, outputs),
+        metadata=_metadata(signature, inputs, outputs) | _origins(model, target),
         doc_string=model.description,
     )
     return result, report
@@ -176,6 +177,22 @@ def _metadata(
     }
     if quants:
         entries["nnconv.quantization"] = json.dumps(quants, ensure_ascii=False)
+    return entries
+
+
+def _origins(model: Model, target: Target) -> dict[str, str]:
+    """Where the model came from, and what the way back needs to know of it."""
+    source = model.format
+    if source == "onnx":
+        source = noted_source({k: v.decode(errors="replace") for k, v in model.metadata.items()})
+    if source in ("", "onnx"):
+        return {}
+    entries = {SOURCE: json.dumps(source)}
+    written = {tensor.name for tensor in target.initializers}
+    marked = [v.name for v in model.graph.constants() if v.origin.op == HYBRID_MARK]
+    hybrids = dict.fromkeys((*target.hybrids, *(name for name in marked if name in written)))
+    if hybrids:
+        entries[HYBRID] = json.dumps(list(hybrids), ensure_ascii=False)
     return entries
 
 

@@ -22,7 +22,7 @@ def _indices(src: Source, place: int, extents: Shape) -> tuple[Value, bool]:
     value = src.operand(place)
     data = value.data
     if data is None or not extents:
-        return value, value.dtype.is_signed
+        return value, value.dtype.is_signed and src.scope.file.source == "onnx"
     columns = data.reshape(-1, len(extents)).astype(np.int64)
     if not columns.size:
         return value, False

@@ -31,7 +31,7 @@ def export_fully_connected(node: Node, t: Target) -> None:
     assert x is not None
     assert filters is not None
     if is_large(t, x, filters):
-        product = t.node("MatMul", [t.real(x), large_weights(t, filters)])
+        product = t.node("MatMul", [t.real(x), large_weights(t, filters, x=x)])
         offset = bias(t, bias_value, x=x, weights=filters, integer=False)
         t.set_real(y, t.node("Add", [product, offset]) if offset else product, op.activation)
         return
