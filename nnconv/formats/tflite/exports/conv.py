@@ -173,7 +173,8 @@ def oriented(t: Target, value: Value, perm: Perm) -> int:
     if source is value:
         return codes
     assert value.producer is not None
-    if isinstance(value.producer.op, Dequantize):
+    half = source.dtype is DType.FLOAT16 and value.dtype is DType.FLOAT32
+    if isinstance(value.producer.op, Dequantize) or half:  # a CAST is done in each run
         return t.result("DEQUANTIZE", [codes], kind, ("DequantizeOptions", {}), version=2)
     return t.cast(codes, source.dtype, kind)
 

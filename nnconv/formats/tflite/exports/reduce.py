@@ -48,7 +48,10 @@ def export_reduction(node: Node, t: Target) -> None:
     name, plain = NAMES[type(op)], _NUMBERS
     if x.dtype is DType.BOOL:
         name, plain = _OF_BOOLS.get(type(op), name), BOOLS
-    t.require(node, plain=plain, codes=_CODES.get(type(op), NO_TYPES))
+    codes = _CODES.get(type(op), NO_TYPES)
+    if isinstance(op, r.ReduceMean) and node.origin.format == "tflite":
+        codes |= {DType.INT16}  # slow, but what the source had
+    t.require(node, plain=plain, codes=codes)
     if op.axes == ():
         raise t.refused("nothing is reduced")
     if x.type.rank is not None and x.type.rank > MOST_RANK:
