@@ -16,6 +16,7 @@ from nnconv.decompositions.places import (
     from_front,
     linear,
     linear_along,
+    stretch,
     under_shape_of,
 )
 from nnconv.ir.builder import Builder
@@ -28,7 +29,7 @@ from nnconv.ops import gather as g
 from nnconv.ops import shape as s
 from nnconv.ops.quantize import Bitcast, Cast
 from nnconv.ops.segment import Segment
-from nnconv.ops.slices import DynamicUpdateSlice
+from nnconv.ops.slices import DynamicUpdateSlice, Slice
 
 
 def _operands(node: Node, count: int) -> list[Value]:
@@ -38,6 +39,23 @@ def _operands(node: Node, count: int) -> list[Value]:
 
 
 # -------------------------------------------------------------------- picking
+
+
+def gather_stretch(node: Node, b: Builder) -> list[Value] | None:
+    """Gather of neighbours: a Slice."""
+    op, (x, indices) = node.op, _operands(node, 2)
+    assert isinstance(op, g.Gather)
+    found = stretch(op, x, indices)
+    if found is None or x.shape is None:
+        return None
+    rank = len(x.shape)
+    cut = Slice(
+        starts=tuple(found[0] if i == op.axis else None for i in range(rank)),
+        ends=tuple(found[1] if i == op.axis else None for i in range(rank)),
+        strides=(1,) * rank,
+    )
+    part = b.add(cut, [x])
+    return [b.add(s.Squeeze(axes=(op.axis,)), [part]) if indices.shape == () else part]
 
 
 def gather_from_front(node: Node, b: Builder) -> list[Value] | None:
@@ -365,7 +383,7 @@ def unique_slices(node: Node, b: Builder) -> Sequence[Value] | None:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    g.Gather: (gather_from_front,),
+    g.Gather: (gather_stretch, gather_from_front),
     g.GatherNd: (gather_nd_from_front,),
     g.GatherElements: (gather_elements,),
     g.Compress: (compress,),

@@ -162,3 +162,22 @@ def under_shape_of(b: Builder, value: Value, like: Value) -> Value:
         if -1 not in numbers or 0 not in numbers:
             return b.add(s.Reshape(shape=tuple(numbers)), [value])
     return b.add(s.Reshape(shape=None), [value, shape_of(b, like)])
+
+
+def stretch(op: g.Gather, x: Value, indices: Value) -> tuple[int, int] | None:
+    """Start and end of the neighbours that a Gather picks in order; None if it does otherwise.
+
+    A row picked from the first dimension is none: there Gather is as quick as anything.
+    """
+    data = indices.data
+    if data is None or data.ndim > 1 or not data.size or op.batch_dims or not x.type.is_static:
+        return None
+    extent = (x.shape or ())[op.axis]
+    picks = data.reshape(-1).astype(np.int64)
+    if not isinstance(extent, int) or (data.ndim == 0 and op.axis == 0):
+        return None
+    picks = picks + extent * (picks < 0)
+    first, last = int(picks[0]), int(picks[-1])
+    if first < 0 or last >= extent or (np.diff(picks) != 1).any():
+        return None
+    return first, last + 1

@@ -121,7 +121,18 @@ EXPANDS = [
         known="s",
         open={"x": (0,)},
         more=[{"x": numbers(5, 1)}],
+        ops={"TILE": 1},
     ),
+    _case(
+        "open-both",
+        "Expand",
+        numbers(1, 1),
+        {"s": ints(2, 3, 4)},
+        known="s",
+        open={"x": (0,)},
+        more=[{"x": numbers(3, 1)}],
+    ),
+    _case("fed-unequal-ranks", "Expand", numbers(2, 1, 3, 1), {"s": ints(3, 5)}),
     _case(
         "fed-open",
         "Expand",

@@ -83,6 +83,28 @@ GATHERS = [
     _gather("int32", numbers((3, 4)), picks((2,), 3, dtype="int32")),
     _gather("scalar", numbers((3, 4)), np.asarray(-1), axis=1),
     _gather("one", numbers((3, 4)), np.asarray(-2), axis=-1, fed=False),
+    _gather(
+        "neighbours",
+        numbers((3, 5)),
+        np.arange(1, 4),
+        axis=1,
+        fed=False,
+        ops={"SLICE": 1},
+        same_nodes=False,
+    ),
+    _gather(
+        "last", numbers((3, 5)), np.asarray(-1), axis=1, fed=False, ops={"SLICE": 1, "RESHAPE": 1}
+    ),
+    _gather("row", numbers((3, 5)), np.asarray(-1), fed=False, ops={"GATHER": 1}),
+    _gather(
+        "counts",
+        numbers((3, 5), "int64"),
+        np.asarray([1, 2]),
+        axis=1,
+        fed=False,
+        ops={"GATHER": 1},
+        same_nodes=False,
+    ),
     _gather("vector", numbers((5,)), picks((2, 3), 5)),
     _gather("none", numbers((3, 4)), np.zeros((0,), np.int64)),
     _gather("rank-6", numbers((2, 1, 3, 1, 2, 2)), picks((2, 2), 3), axis=2),

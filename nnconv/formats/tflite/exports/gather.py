@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnconv.decompositions.places import never_negative
+from nnconv.decompositions.places import never_negative, stretch
 from nnconv.formats.tflite.exporter import Exporter, Target
 from nnconv.formats.tflite.types import CODES
 from nnconv.ir.dtype import DType
@@ -26,6 +26,9 @@ _PICKED = frozenset(
         DType.FLOAT32,
     }
 )
+_DELEGATED = frozenset({DType.INT8, DType.UINT8, DType.FLOAT32})
+"""Types that XNNPACK cuts, while it doesn't pick."""
+
 _PLACES = frozenset({DType.INT16, DType.INT32, DType.INT64})
 """Types that GATHER and GATHER_ND take indices in."""
 
@@ -77,6 +80,8 @@ def export_gather(node: Node, t: Target) -> None:
     assert isinstance(op, g.Gather)
     t.require(node, plain=_PICKED, codes=_PICKED | {DType.INT4}, operands=(0,))
     extents = None if x.shape is None else x.shape[op.axis : op.axis + 1]
+    if x.dtype in _DELEGATED and stretch(op, x, indices) is not None:
+        raise t.refused("a SLICE takes a fraction of the time")
     places = _places(t, indices, extents, from_end=op.from_end)
     fields = {"axis": op.axis, "batch_dims": op.batch_dims}
     t.emit("GATHER", [t.tensor(x), places], y, ("GatherOptions", fields))
