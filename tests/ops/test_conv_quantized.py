@@ -13,6 +13,7 @@ from nnconv.ir import Activation, Builder, DType, Layout, Op, Quant, Value
 from nnconv.ops import conv as c
 from nnconv.ops import pool as p
 from nnconv.ops.blocks import DepthToSpace, SpaceToDepth
+from nnconv.ops.elementwise import Clip
 from nnconv.ops.resample import Resample, ResampleNearest
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
 from nnconv.ops.sampling import GridSample
@@ -211,11 +212,36 @@ REAL = [
     TfliteCase("grid", sampled),
 ]
 
-CASES = [*conv_cases(), *other_cases(), *REAL]
+
+def relu_first(dtype: DType) -> Build:
+    """What is pooled is 0 or more, and its lowest code 0."""
+    low = dtype.int_range[0] if dtype.is_integer else 0
+
+    def build(b: Builder) -> Value:
+        quant = Quant.per_tensor(0.05, low) if dtype.is_integer else None
+        x = b.input("x", dtype, SHAPE, quant=quant)
+        if quant is None:
+            x = b.add(Clip(low=0.0, high=float("inf")), [x])
+        return b.add(p.MaxPool2D(**_UNEVEN), [x], quant=quant)
+
+    return build
+
+
+POSITIVE = [
+    TfliteCase("positive int8", relu_first(DType.INT8), ops={"PAD": 1, "MAX_POOL_2D": 1}),
+    TfliteCase(
+        "positive float32",
+        relu_first(DType.FLOAT32),
+        ops={"RELU": 1, "PAD": 1, "MAX_POOL_2D": 1},
+    ),
+]
 
 
 def test_layouts_are_channels_last() -> None:
     assert all(op.layout is Layout.NHWC for op in (PLAIN, TURNED))
+
+
+CASES = [*conv_cases(), *other_cases(), *REAL, *POSITIVE]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

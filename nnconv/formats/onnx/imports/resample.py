@@ -124,6 +124,8 @@ def import_resize(src: Source) -> None:
         op = op.replace(scales=_floats(src, 2))
         if op.scales is None:
             operands[2] = src.operand(2)
+        elif len(op.scales) != len(op.axes):
+            raise src.fail(f"{len(op.scales)} scales for {len(op.axes)} axes")
     else:
         raise src.fail("it has neither scales nor sizes")
     _emit(src, op, operands)

@@ -18,9 +18,10 @@ from nnconv.formats.tflite.exporter import (
 from nnconv.formats.tflite.window import padded, require_channels_last, scheme_of
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Op
+from nnconv.ir.op import Activation, Op
 from nnconv.ir.types import Dim
 from nnconv.ops import pool as p
+from nnconv.ops.elementwise import Clip
 
 _Pool = p.MaxPool2D | p.AveragePool2D | p.L2Pool2D
 
@@ -56,8 +57,27 @@ def _refused(x: Value, why: str) -> Refused:
     return Refused(why)
 
 
+def _lowest(x: Value) -> float | None:
+    """What never is the greatest; None for real zero, with which there are quicker kernels."""
+    if x.dtype.is_float:
+        return None if _is_positive(x) else -math.inf
+    low = x.dtype.int_range[0]
+    return None if x.quant is not None and x.quant.zero_point == (low,) else low
+
+
+def _is_positive(x: Value) -> bool:
+    """Whether the op that makes a value leaves nothing below 0."""
+    if x.producer is None:
+        return False
+    op = x.producer.op
+    bounds = getattr(op, "activation", Activation.NONE).bounds
+    if bounds is not None:
+        return bool(bounds[0] >= 0)
+    return isinstance(op, Clip) and op.low >= 0
+
+
 def export_max_pool(node: Node, t: Target) -> None:
-    """MAX_POOL_2D; other paddings than SAME by a PADV2 of the lowest number."""
+    """MAX_POOL_2D; other paddings than SAME by a PADV2 of the lowest number, or PAD."""
     op, y = node.op, node.outputs[0]
     assert isinstance(op, p.MaxPool2D)
     x, extents = _operand(node, t, op)
@@ -71,11 +91,7 @@ def export_max_pool(node: Node, t: Target) -> None:
     if padding != op.padding:
         scheme = scheme_of(extents, padding, op.window, op.stride, (1, 1))
     options = _options(op, Scheme.VALID if scheme is None else scheme, t)
-    if scheme is not None:
-        data = t.tensor(x)
-    else:
-        lowest = -math.inf if x.dtype.is_float else x.dtype.int_range[0]
-        data = padded(t, x, padding, fill=lowest)
+    data = t.tensor(x) if scheme is not None else padded(t, x, padding, fill=_lowest(x))
     t.emit("MAX_POOL_2D", [data], y, options, version=_version(x), quant=x.quant)
 
 
