@@ -36,7 +36,8 @@ def import_pad(src: Source) -> None:
         if pads is None:
             raise src.fail("attribute pads is missing")
         value = src.float("value", 0.0)
-        src.emit(_fixed(src, x, pads, None, mode).replace(value=value), [x])
+        op = _fixed(src, x, pads, None, mode).replace(value=value)
+        src.emit(op, [x if x.quant is None else src.scope.reread(x, None)])
         return
     if src.version >= 18 and src.optional(3) is not None and src.ints(3) is None:
         _pad_somewhere(src, x, mode)
@@ -49,6 +50,10 @@ def import_pad(src: Source) -> None:
             fill = float(constant.reshape(-1)[0])
         else:
             operands = [x, src.operand(2)]
+    if x.quant is not None and mode is PadMode.CONSTANT and len(operands) == 1:
+        # what it puts in is a code, not what that stands for
+        operands = [x, src.const(np.asarray(fill, x.dtype.numpy), dtype=x.dtype)]
+        fill = 0.0
     if known is None:
         op = Pad(before=None, after=None, mode=mode, value=fill, flat=True, axes=axes)
         src.emit(op, [x, src.operand(1), *operands[1:]])
