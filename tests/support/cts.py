@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from nnconv.errors import NnconvError, UnsupportedError
 from nnconv.formats.nnapi.types import NEWEST_LEVEL, NUMPY, OperandCode, OperationCode
 from nnconv.formats.nnapi.wire import ChannelQuant, Graph, Lifetime, Model, Operand, Operation
 from support.places import find_shared_dir
@@ -226,3 +227,49 @@ def _judge_samples(vector: Vector, got: np.ndarray) -> str:
     shares = np.bincount(got.reshape(-1), minlength=len(row)) / got.shape[-1]
     off = np.abs(shares - chances).max()
     return "" if off <= vector.multinomial_tolerance else f"a class's share is off by {off:g}"
+
+
+def subject_of(vector: Vector) -> str:
+    """The operation that a vector is about: its rarest, the ADDs that feed it left aside."""
+    names = [op.code.name for op in vector.model.main.operations]
+    others = [name for name in names if name != "ADD"]
+    return max(others, key=lambda name: (name in ("IF", "WHILE"), names.index(name)), default="ADD")
+
+
+def run_on_reference(vector: Vector) -> list[np.ndarray]:
+    """The outputs of a vector's model on the reference backend.
+
+    Raises:
+        NnconvError: it can't be imported or run.
+    """
+    from nnconv.backends.reference.executor import run_graph
+
+    from nnconv.formats.nnapi.reader import import_model
+
+    main = vector.model.main
+    omitted = {i for i, data in zip(main.inputs, vector.inputs, strict=True) if data is None}
+    model = import_model(vector.model, omitted=omitted)
+    arrays = [
+        data.astype(value.dtype.numpy).reshape(main.operands[index].dimensions)
+        for index, data, value in zip(
+            [i for i in main.inputs if i not in omitted],
+            [data for data in vector.inputs if data is not None],
+            model.graph.inputs,
+            strict=True,
+        )
+    ]
+    return run_graph(model.graph, arrays)
+
+
+def verdict_of(vector: Vector) -> tuple[str, str]:
+    """``passed``, ``failed`` or ``unsupported`` on the reference backend, and why."""
+    try:
+        outputs = run_on_reference(vector)
+    except UnsupportedError as error:
+        return "unsupported", str(error)
+    except NnconvError as error:
+        return ("passed", "") if vector.expect_failure else ("failed", str(error))
+    if vector.expect_failure:
+        return "failed", "it must fail, but gives results"
+    reason = judge(vector, outputs)
+    return ("failed", reason) if reason else ("passed", "")

@@ -1,0 +1,79 @@
+"""NNAPI models into the IR."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+
+from nnconv.errors import UnsupportedError, UsageError
+from nnconv.formats.nnapi import file
+from nnconv.formats.nnapi.check import check
+from nnconv.formats.nnapi.graph import GraphImport
+from nnconv.formats.nnapi.types import NEWEST_LEVEL
+from nnconv.formats.nnapi.wire import Model as WireModel
+from nnconv.ir.graph import Model, Signature
+from nnconv.ir.types import Shape
+
+
+def read(
+    source: str | os.PathLike[str] | bytes,
+    *,
+    input_shapes: Mapping[str, Shape] | None = None,
+    name: str = "",
+) -> Model:
+    """Read a .nnapi file, or its .json twin.
+
+    Args:
+        source: a path, or the bytes of a file.
+        input_shapes: shapes that take the place of the file's, by input name.
+        name: what errors call the file; the path if it is empty.
+
+    Raises:
+        InvalidModelError: the file is broken, or its model breaks a rule of NNAPI.
+        UnsupportedError: it has operations that can't be imported; all of them are listed.
+        UsageError: shapes of inputs that aren't there.
+    """
+    path = name or ("" if isinstance(source, bytes) else os.fspath(source))
+    return import_model(file.read(source, name=name), input_shapes=input_shapes, path=path)
+
+
+def import_model(
+    model: WireModel,
+    *,
+    input_shapes: Mapping[str, Shape] | None = None,
+    omitted: Collection[int] = (),
+    path: str = "",
+) -> Model:
+    """The IR of a model.
+
+    Args:
+        model: the model.
+        input_shapes: shapes that take the place of the model's, by input name.
+        omitted: operands, inputs of the main graph, that runs give nothing for.
+        path: what errors call the model.
+
+    Raises:
+        InvalidModelError: the model breaks a rule of NNAPI.
+        UnsupportedError: it has operations that can't be imported; all of them are listed.
+        UsageError: shapes of inputs that aren't there.
+    """
+    check(model, NEWEST_LEVEL)
+    scope = GraphImport(model, model.main, path=path, omitted=omitted)
+    names = {scope.name_of(index): index for index in model.main.inputs}
+    if wrong := [name for name in input_shapes or {} if name not in names]:
+        raise UsageError(
+            f"input_shapes: there is no input {', '.join(map(repr, wrong))}; "
+            f"the model's inputs are {', '.join(map(repr, names))}"
+        )
+    shapes = {names[name]: shape for name, shape in (input_shapes or {}).items()}
+    scope = GraphImport(model, model.main, path=path, omitted=omitted, shapes=shapes)
+    graph = scope.run()
+    if scope.unsupported:
+        raise UnsupportedError(dict.fromkeys(scope.unsupported), path=path)
+    entry = Signature(
+        "",
+        graph,
+        input_names=tuple(value.name for value in graph.inputs),
+        output_names=tuple(scope.name_of(index) for index in model.main.outputs),
+    )
+    return Model(signatures=[entry], format="nnapi", source=path)
