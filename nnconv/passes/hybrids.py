@@ -9,6 +9,7 @@ from nnconv.ops.conv import Conv2D
 from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.quantize import Dequantize
 from nnconv.passes.base import Pass
+from nnconv.passes.weight_codes import weights_as_codes
 
 
 class HybridsPass(Pass):
@@ -41,4 +42,7 @@ def _marked(node: Node) -> Value | None:
     codes = maker.inputs[0]
     if codes is None or codes.data is None or codes.origin.op != HYBRID_MARK:
         return None
-    return codes if x.quant is None and node.outputs[0].quant is None else None
+    if x.quant is not None or node.outputs[0].quant is not None:
+        return None
+    signed = weights_as_codes(codes)
+    return None if isinstance(signed, str) else signed
