@@ -31,6 +31,7 @@ from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.tflite import build
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
 from nnconv.formats.tflite.types import CODES, quantization_of
+from nnconv.formats.tflite.unread import without_unread
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
@@ -463,13 +464,10 @@ class Target:
 
     def finish(self, graph: Graph) -> build.Subgraph:
         """The subgraph, once every node is exported."""
-        return build.Subgraph(
-            graph.name,
-            self.tensors,
-            [self.tensor(v) for v in graph.inputs],
-            [self.tensor(v) for v in graph.outputs],
-            self.operators,
-        )
+        inputs = [self.tensor(v) for v in graph.inputs]
+        outputs = [self.tensor(v) for v in graph.outputs]
+        whole = build.Subgraph(graph.name, self.tensors, inputs, outputs, self.operators)
+        return without_unread(whole)
 
 
 def _reads_codes(node: Node) -> bool:
