@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.decompositions.arithmetic import Arithmetic
 from nnconv.decompositions.base import Decomposition
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import FLOATS, DType
@@ -11,10 +12,10 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Layout, Op
 from nnconv.ir.types import element_count, static_shape
 from nnconv.ops import conv as c
-from nnconv.ops.elementwise import Add, Sub
+from nnconv.ops.elementwise import Add, FloorDiv, Maximum, Sub
 from nnconv.ops.quantize import Cast
 from nnconv.ops.rewrite import reshaped
-from nnconv.ops.shape import Reshape, Squeeze, Transpose, Unsqueeze
+from nnconv.ops.shape import Concat, Reshape, ShapeOf, Squeeze, Transpose, Unsqueeze
 from nnconv.ops.slices import Pad, Reverse, Slice
 from nnconv.ops.spatial import Padding, spatial_dims
 from nnconv.ops.window import Dilate
@@ -168,6 +169,39 @@ def by_direct(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(direct, [x, turned, bias])]
 
 
+def cut_at_run_time(node: Node, b: Builder) -> list[Value] | None:
+    """Transposed convolutions to given extents of data whose own are open.
+
+    The full result, longer by as much as may lack at its end, is cut.
+    """
+    op, y = node.op, node.outputs[0]
+    assert isinstance(op, _Transposed)
+    x, weights, bias = _operands(node)
+    if op.size is None or x.shape is None or op.layout is not Layout.NHWC:
+        return None
+    rank = op.spatial_rank
+    more = tuple(a + b_ - 1 for a, b_ in zip(op.output_padding, op.stride, strict=True))
+    whole = op.replace(size=None, padding=Padding.none(rank), output_padding=more)
+    full = b.add(whole, [x, weights, bias], quant=y.quant)
+    a = Arithmetic(b)
+    sizes = b.add(ShapeOf(dtype=DType.INT32, dims=tuple(range(1, rank + 1))), [full])
+    added = a.ints(np.asarray(op.stride) - 1)
+    wanted = a.ints(np.asarray(op.size))
+    zero = a.ints(np.zeros(rank))
+    over = b.add(Maximum(), [a.sub(a.sub(sizes, added), wanted), zero])
+    over = a.add(over, a.ints(np.full(rank, int(op.padding.lower))))
+    first = b.add(FloorDiv(), [over, a.ints(np.full(rank, 2))])
+    edge = a.ints(np.zeros(1))
+    starts = b.add(Concat(axis=0), [edge, first, edge])
+    tail = b.add(ShapeOf(dtype=DType.INT32, dims=(0, rank + 1)), [full])
+    ends = [b.add(Slice(starts=(i,), ends=(i + 1,), strides=(1,)), [tail]) for i in range(2)]
+    ends.insert(1, a.add(first, wanted))
+    cut = Slice(starts=None, ends=None, strides=(1,) * (rank + 2))
+    found = b.add(cut, [full, starts, b.add(Concat(axis=0), ends)], quant=y.quant)
+    found.type = found.type.with_shape((x.shape[0], *op.size, y.shape[-1] if y.shape else None))
+    return [found]
+
+
 def in_float32(node: Node, b: Builder) -> list[Value] | None:
     """ConvInteger: in float32, which is exact up to sums of 2**24."""
     op = node.op
@@ -218,7 +252,7 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     c.Conv2D: (turn_round,),
     c.Conv3D: (turn_round, by_planes),
     c.ConvTranspose1D: (raise_row,),
-    c.ConvTranspose2D: (by_direct,),
-    c.ConvTranspose3D: (by_direct,),
+    c.ConvTranspose2D: (cut_at_run_time, by_direct),
+    c.ConvTranspose3D: (cut_at_run_time, by_direct),
     c.ConvInteger: (in_float32,),
 }

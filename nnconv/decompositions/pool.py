@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -15,19 +14,21 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Layout, Op
-from nnconv.ir.types import static_shape
+from nnconv.ir.types import Dim, static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops import pool as p
 from nnconv.ops.conv import Conv2D
 from nnconv.ops.gather import Reduction, ScatterNd
 from nnconv.ops.quantize import Cast
 from nnconv.ops.reduce import ReduceProd, ReduceSum
-from nnconv.ops.shape import Fill, Reshape, Squeeze, Unsqueeze
-from nnconv.ops.slices import Pad, Slice
+from nnconv.ops.shape import Concat, Fill, Reshape, ShapeOf, Squeeze, Unsqueeze
+from nnconv.ops.slices import Pad, Reverse, Slice
 from nnconv.ops.spatial import Padding, spatial_dims
 
 _Mean = p.AveragePool1D | p.AveragePool2D | p.AveragePool3D
 _Pool = p.MaxPool1D | p.MaxPool2D | p.MaxPool3D | p.MaxPoolIndices | _Mean | p.LpPool
+
+_TURNED = p.MaxPool1D | p.MaxPool2D | p.MaxPool3D | _Mean
 
 _RAISED: dict[type[Op], type[Op]] = {
     p.MaxPool1D: p.MaxPool2D,
@@ -130,17 +131,14 @@ def _around(x: Value, padding: Padding, value: float, b: Builder) -> Value:
     return b.add(Pad(before=before, after=after), [x, None, fill], quant=x.quant)
 
 
-def _places(op: _Pool, x: Value, counts: Sequence[int], b: Builder) -> list[Value]:
+def _places(op: _Pool, x: Value, b: Builder) -> list[Value]:
     """What of a padded channels-last ``x`` meets each place of the window."""
-    assert x.shape is not None
     found = []
     steps = (1, *op.stride, 1)
+    lasts = [(size - 1) * spread for size, spread in zip(op.window, op.dilations, strict=True)]
     for place in product(*(range(size) for size in op.window)):
         starts = [p_ * spread for p_, spread in zip(place, op.dilations, strict=True)]
-        ends = [
-            start + (count - 1) * step + 1
-            for start, count, step in zip(starts, counts, op.stride, strict=True)
-        ]
+        ends = [start - last or None for start, last in zip(starts, lasts, strict=True)]
         cut = Slice(starts=(0, *starts, 0), ends=(None, *ends, None), strides=steps)
         found.append(b.add(cut, [x], quant=x.quant))
     return found
@@ -150,16 +148,16 @@ def max_of_slices(node: Node, b: Builder) -> list[Value] | None:
     """MaxPool2D with dilations: the greatest of what meets each place of the window."""
     op, x, y = node.op, _operand(node), node.outputs[0]
     assert isinstance(op, p.MaxPool2D)
-    extents = static_shape(None if x.shape is None else x.shape[1:-1])
-    counts = static_shape(None if y.shape is None else y.shape[1:-1])
-    padding = None if extents is None else _numbers(op, extents)
-    if padding is None or counts is None or op.layout is not Layout.NHWC:
+    if x.type.rank != 4 or x.shape is None or op.layout is not Layout.NHWC:
+        return None
+    padding = _numbers(op, x.shape[1:-1])
+    if padding is None:
         return None
     if not padding.is_zero and x.type.has_codes:
         return None  # the lowest code has no real value that all formats agree on
     if not _is_small(op, ()):
         return None
-    views = _places(op, _around(x, padding, _lowest(x.dtype), b), counts, b)
+    views = _places(op, _around(x, padding, _lowest(x.dtype), b), b)
     total = views[0]
     for view in views[1:]:
         total = b.add(e.Maximum(), [total, view], quant=y.quant)
@@ -175,12 +173,13 @@ def _lowest(dtype: DType) -> float:
     return -np.inf if dtype.is_float else dtype.int_range[0]
 
 
-def _numbers(op: _Pool, extents: tuple[int, ...]) -> Padding | None:
-    """Padding in numbers, with what the last windows reach into."""
-    if op.padding.same:
-        lower = op.padding.lower
-        return Padding.same_for(extents, op.window, op.stride, op.dilations, lower=lower)
-    return op.reached(extents)
+def _numbers(op: _Pool, extents: tuple[Dim, ...]) -> Padding | None:
+    """Padding in numbers, with what the last windows reach into; None where it isn't known."""
+    if not op.padding.same:
+        return op.reached(extents)
+    lower = op.padding.lower
+    found = Padding.same_for(extents, op.window, op.stride, op.dilations, lower=lower)
+    return None if found.same else found
 
 
 def indices_of_slices(node: Node, b: Builder) -> list[Value] | None:
@@ -197,7 +196,6 @@ def indices_of_slices(node: Node, b: Builder) -> list[Value] | None:
     around = zip(extents, padding.before, padding.after, strict=True)
     if not _is_small(op, tuple(sum(part) for part in around)):
         return None
-    counts = result[1:-1]
     size = int(np.prod(extents))
     numbers = np.arange(size, dtype=np.int64)
     if op.column_major:
@@ -208,8 +206,8 @@ def indices_of_slices(node: Node, b: Builder) -> list[Value] | None:
     if not padding.is_zero:
         outside = np.pad(numbers, list(zip(*edges, strict=True)), constant_values=-1)
         places = b.const(outside)
-    views = _places(op, _around(x, padding, _lowest(x.dtype), b), counts, b)
-    where = _places(op, places, counts, b)
+    views = _places(op, _around(x, padding, _lowest(x.dtype), b), b)
+    where = _places(op, places, b)
     best, at = views[0], where[0]
     for view, place in zip(views[1:], where[1:], strict=True):
         better = b.add(e.Greater(), [view, best])
@@ -260,6 +258,50 @@ def corrected_mean(node: Node, b: Builder) -> list[Value] | None:
     if np.any(factors != 1):
         mean = b.add(e.Mul(), [mean, b.const(factors.astype(x.dtype.numpy))])
     return [mean]
+
+
+def mean_at_run_time(node: Node, b: Builder) -> list[Value] | None:
+    """AveragePool2D of open extents: the mean with padding as zeros, over that of ones.
+
+    Where SAME padding counts: the mean of what is inside, times which part of the window that is.
+    """
+    op, x = node.op, _operand(node)
+    assert isinstance(op, p.AveragePool2D)
+    if x.shape is None or len(x.shape) != 4 or op.layout is not Layout.NHWC:
+        return None
+    padding = _numbers(op, x.shape[1:-1])
+    if max(op.dilations) > 1 or x.type.has_codes or op.padding.lower:
+        return None
+    if op.count_padding is not op.padding.same:
+        return None
+    sizes = b.add(ShapeOf(dtype=DType.INT32, dims=(1, 2)), [x])
+    one = b.const(np.ones(1, np.int32))
+    shape = b.add(Concat(axis=0), [one, sizes, one])
+    ones = b.add(Fill(shape=None), [b.const(_one(x, 1)), shape])
+    if op.padding.same:
+        taps = b.const(np.full((1, *op.window, 1), 1 / np.prod(op.window)).astype(x.dtype.numpy))
+        sums = Conv2D(layout=op.layout, stride=op.stride, dilation=(1, 1), padding=op.padding)
+        share = b.add(sums, [ones, taps, None])
+        mean = b.add(op.replace(count_padding=False, ceil=False), [x])
+        return [b.add(e.Mul(), [mean, share])]
+    if padding is None:
+        return None
+    whole = op.replace(padding=padding, ceil=False, count_padding=True, dilation=())
+    mean, share = (b.add(whole, [data]) for data in (x, ones))
+    return [b.add(e.Div(), [mean, share])]
+
+
+def turn_round(node: Node, b: Builder) -> list[Value] | None:
+    """SAME padding of open extents with the odd element first: the op on what is turned round."""
+    op, x, y = node.op, _operand(node), node.outputs[0]
+    assert isinstance(op, _TURNED)
+    if not (op.padding.same and op.padding.lower) or x.shape is None:
+        return None
+    axes = tuple(spatial_dims(len(x.shape), op.layout))
+    padding = Padding(op.padding.before, op.padding.after, same=True)
+    turned = b.add(Reverse(axes=axes), [x], quant=x.quant)
+    result = b.add(op.replace(padding=padding), [turned], quant=y.quant)
+    return [b.add(Reverse(axes=axes), [result], quant=y.quant)]
 
 
 def _edges(op: p.AveragePool2D, extents: tuple[int, ...], i: int) -> tuple[int, int]:
@@ -371,13 +413,13 @@ def scattered(node: Node, b: Builder) -> list[Value] | None:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    p.MaxPool1D: (raise_row,),
-    p.MaxPool2D: (activate_behind, max_of_slices),
-    p.MaxPool3D: (by_planes,),
+    p.MaxPool1D: (turn_round, raise_row),
+    p.MaxPool2D: (turn_round, activate_behind, max_of_slices),
+    p.MaxPool3D: (turn_round, by_planes),
     p.MaxPoolIndices: (indices_of_slices,),
-    p.AveragePool1D: (raise_row,),
-    p.AveragePool2D: (activate_behind, corrected_mean),
-    p.AveragePool3D: (by_planes,),
+    p.AveragePool1D: (turn_round, raise_row),
+    p.AveragePool2D: (turn_round, activate_behind, corrected_mean, mean_at_run_time),
+    p.AveragePool3D: (turn_round, by_planes),
     p.LpPool: (activate_behind, norm_by_mean),
     p.GlobalLpPool: (global_norm,),
     p.MaxUnpool: (scattered,),

@@ -126,6 +126,7 @@ def transposed() -> list[OnnxCase]:
             output_shape=[17, 16],
             auto_pad="SAME_UPPER",
         ),
+        case("open, to a shape", 2, strides=[2, 2], open_=[0, 2, 3], output_shape=[17, 15]),
         case("weights at run time", 2, strides=[2, 2], constant=False),
         case("open", 2, strides=[2, 2], open_=[0, 2, 3], more=True, pads=[1, 0, 1, 0]),
         case("float16", 2, strides=[2, 2], dtype=np.float16),
@@ -197,6 +198,12 @@ def pools() -> list[OnnxCase]:
                 pool(op, rank, "same lower", strides=steps, auto_pad="SAME_LOWER"),
             ]
         uneven = [1, 0, 1, 1, 1, 0]
+        for mode in ("SAME_UPPER", "SAME_LOWER"):
+            cases.append(pool(op, 2, f"open {mode}", open_=[2, 3], strides=[2, 2], auto_pad=mode))
+        if op != "LpPool":
+            cases.append(pool(op, 2, "open, padded", open_=[2, 3], pads=[1, 1, 1, 0]))
+        if op == "MaxPool":
+            cases.append(pool(op, 2, "open, dilated", open_=[2, 3], dilations=[2, 1]))
         cases.append(pool(op, 3, "open batch", open_=[0], pads=uneven))
         cases.append(pool(op, 2, "open", open_=[0, 2, 3], strides=[2, 2], pads=[0, 0, 0, 0]))
     for rank in SPATIAL:
