@@ -169,8 +169,8 @@ _SEGMENTED = frozenset({DType.FLOAT32, DType.INT32})
 _COMBINED = {
     g.Reduction.ADD: _SUMMED,
     g.Reduction.MUL: _SEGMENTED,
-    g.Reduction.MIN: _SEGMENTED,
-    g.Reduction.MAX: _SEGMENTED,
+    g.Reduction.MIN: _SUMMED,
+    g.Reduction.MAX: _SUMMED,
     g.Reduction.AND: frozenset(),
     g.Reduction.OR: frozenset(),
 }
@@ -238,6 +238,8 @@ def _put_rows(
         return b.add(e.Add(), [rows, sums])
     if reduction is g.Reduction.MUL:
         return b.add(e.Mul(), [rows, _segments(b, reduction, news, places, count)])
+    if rows.dtype is DType.INT64 and reduction is not g.Reduction.NONE:
+        return _best_of_sorted(b, rows, places, news, reduction)
     last = None
     if reduction is g.Reduction.NONE or rows.dtype.is_float:
         order = counted(b, count_of(b, places, 0, 1))
@@ -254,6 +256,29 @@ def _put_rows(
         if last is None:
             return chosen
     return b.add(e.Select(), [is_hit, chosen, rows])
+
+
+def _best_of_sorted(
+    b: Builder, rows: Value, places: Value, news: Value, reduction: g.Reduction
+) -> Value:
+    """The least or greatest of int64, which no kernel finds by segments: of their ranks."""
+    largest = reduction is g.Reduction.MAX
+    flat, count = b.add(s.Reshape(shape=(-1,)), [news]), count_of(b, news, 0, 2)
+    number = int(count.data.reshape(())) if count.data is not None else None
+    some = [] if number is not None else [count]
+    order = g.TopK(axis=0, k=number, largest=largest)
+    found, origin = b.add_many(order, [flat, *some])
+    _, rank = b.add_many(order.replace(largest=False), [origin, *some])
+    width = count_of(b, news, 1, 2)
+    starts = b.add(s.Reshape(shape=(-1, 1)), [b.add(e.Mul(), [places, width])])
+    own = b.add(s.Reshape(shape=(-1,)), [b.add(e.Add(), [starts, counted(b, width)])])
+    best = _segments(b, g.Reduction.MIN, rank, own, count_of(b, rows, 0, 2))
+    is_hit = b.add(e.Less(), [best, count])
+    last = b.add(e.Sub(), [count, scalar(b, 1)])
+    chosen = b.add(g.Gather(axis=0), [found, b.add(e.Minimum(), [best, last])])
+    old = b.add(s.Reshape(shape=(-1,)), [rows])
+    both = b.add(e.Maximum() if largest else e.Minimum(), [old, chosen])
+    return b.add(e.Select(), [is_hit, both, old])
 
 
 def _number(b: Builder, number: float, dtype: DType) -> Value:

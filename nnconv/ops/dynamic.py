@@ -228,10 +228,11 @@ def static_slice(
     full_starts: list[int | None] = [None] * rank
     full_ends: list[int | None] = [None] * rank
     strides = [1] * rank
-    for axis, start, end, step in zip(places, starts, ends, steps, strict=True):
+    for axis, *bounds in zip(places, starts, ends, steps, strict=True):
+        start, end, step = (min(max(n, -_FAR), _FAR) for n in bounds)
         full_starts[axis] = start if step < 0 or start else None
         full_ends[axis] = _end(end, step)
-        if step < 0 and start >= _FAR:
+        if step < 0 and start == _FAR:
             full_starts[axis] = None
         strides[axis] = step
     return Slice(starts=tuple(full_starts), ends=tuple(full_ends), strides=tuple(strides))
@@ -243,6 +244,4 @@ _FAR = (1 << 31) - 1
 
 def _end(end: int, step: int) -> int | None:
     """An end as Slice has it: None for all the way."""
-    if step > 0:
-        return None if end >= _FAR else end
-    return None if end <= -_FAR else end
+    return None if end == (_FAR if step > 0 else -_FAR) else end

@@ -197,6 +197,8 @@ NDS = [
 REDUCED = (
     *((t, r) for t in ("float32", "int32", "float16") for r in ("add", "mul", "min", "max")),
     *((t, "add") for t in ("int64", "int8", "uint8", "float64")),
+    *(("int64", r) for r in ("min", "max")),
+    *(("uint32", r) for r in ("min", "max")),
     *((t, r) for t in ("int8", "uint8", "int16", "uint16") for r in ("min", "max")),
 )
 """Element types with what combines them."""
@@ -258,6 +260,14 @@ PUTS = [
     _put("grid", (4, 3, 2), different(6, (4, 3)).reshape(3, 2, 2)),
     _put("open", (4, 3, 5), different(4, (4, 3)), open_={"x": (0, 1), "i": (0,), "u": (0,)}),
     _put("open-rest", (4, 3, 5), different(3, (4,)), open_={"x": (0, 2), "i": (0,), "u": (2,)}),
+    _put(
+        "max-open",
+        (4, 3),
+        different(2, (4,)),
+        dtype="int64",
+        reduction="max",
+        open_={"x": (0,), "i": (0,), "u": (0,)},
+    ),
     _put("add-open", (4, 3), different(2, (4,)), reduction="add", open_={"x": (0,), "u": (0,)}),
 ]
 

@@ -44,8 +44,9 @@ def _indices(src: Source, place: int, extents: Shape) -> tuple[Value, bool]:
 
 def import_gather(src: Source) -> None:
     """Gather."""
-    x = src.operand(0)
-    axis = src.axis(src.int("axis", 0), src.rank(x))
+    x, axis = src.operand(0), src.int("axis", 0)
+    if x.shape is not None or axis < 0:
+        axis = src.axis(axis, src.rank(x))
     indices, from_end = _indices(src, 1, (x.shape or ())[axis : axis + 1])
     src.emit(g.Gather(axis=axis, from_end=from_end), [x, indices])
 

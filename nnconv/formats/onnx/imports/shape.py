@@ -184,8 +184,8 @@ def import_split(src: Source) -> None:
             return
     if sizes is None:
         count = src.int("num_outputs", count)
-        if count < 1:
-            raise src.fail(f"{count} parts")
+        if not 1 <= count <= len(src.node.outputs):
+            raise src.fail(f"{count} parts for {len(src.node.outputs)} results")
         extent = None if x.shape is None else x.shape[axis]
         if not isinstance(extent, int):
             src.emit(d.DynamicSplit(axis=axis, count=count), [x])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ir.types import Dim
@@ -26,6 +28,13 @@ def import_slice(src: Source) -> None:
             return
     assert starts is not None
     assert ends is not None
+    if x.shape is None:
+        bounds = [
+            None if v is None else src.const(np.asarray(v, np.int64))
+            for v in (starts, ends, axes, steps)
+        ]
+        src.emit(d.DynamicSlice(), [x, *bounds])
+        return
     op = d.static_slice(src.rank(x), starts, ends, axes, steps)
     if op is None:
         raise src.fail(
