@@ -272,7 +272,7 @@ def mean_at_run_time(node: Node, b: Builder) -> list[Value] | None:
     padding = _numbers(op, x.shape[1:-1])
     if max(op.dilations) > 1 or x.type.has_codes or op.padding.lower:
         return None
-    if op.count_padding is not op.padding.same:
+    if op.count_padding is not op.padding.same or math.prod(op.window) > MOST_ELEMENTS:
         return None
     sizes = b.add(ShapeOf(dtype=DType.INT32, dims=(1, 2)), [x])
     one = b.const(np.ones(1, np.int32))
