@@ -274,6 +274,13 @@ class Source:
             lambda: self.builder.add(op, inputs, name=name, quant=quant, dtype=dtype)
         )
 
+    def add_many(self, op: Op, inputs: Sequence[Value | None]) -> tuple[Value, ...]:
+        """Add a node of several results that aren't the operation's own."""
+        self._demand(op, inputs)
+        kinds = [None if v is None else v.type for v in inputs]
+        types = self._checked(lambda: op.infer(kinds))
+        return self.builder.add_typed(op, inputs, types)
+
     def const(self, data: np.ndarray, name: str = "", *, quant: Quant | None = None) -> Value:
         """Make a constant."""
         return self.builder.const(data, name, quant=quant)

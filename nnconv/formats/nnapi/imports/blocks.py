@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.op import Layout
 from nnconv.ops.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToDepth
@@ -20,18 +22,25 @@ def import_depth_space(s: Source) -> None:
 
 def import_batch_space(s: Source) -> None:
     """SPACE_TO_BATCH_ND, BATCH_TO_SPACE_ND: of height and width; nothing is cropped."""
-    x, block = s.operand("input"), s.required_ints("block_sizes")
-    if len(block) != 2 or min(block) < 1:
-        raise s.fail(f"block sizes {list(block)}, must be two positive numbers")
+    x, block = s.operand("input"), s.ints("block_sizes")
     first = s.layout() is Layout.NCHW
-    if s.name == "BATCH_TO_SPACE_ND":
-        s.emit(BatchToSpace(block=block, crops=((0, 0), (0, 0)), channels_first=first), [x])
-        return
-    pads = s.required_ints("paddings")
-    if len(pads) != 4 or min(pads) < 0:
-        raise s.fail(f"paddings {list(pads)}, must be two pairs of numbers from 0 on")
-    pairs = ((pads[0], pads[1]), (pads[2], pads[3]))
-    s.emit(SpaceToBatch(block=block, pads=pairs, channels_first=first), [x])
+    if block is not None and (len(block) != 2 or min(block) < 1):
+        raise s.fail(f"block sizes {list(block)}, must be two positive numbers")
+    crops = s.name == "BATCH_TO_SPACE_ND"
+    edges = (0, 0, 0, 0) if crops else s.ints("paddings")
+    if edges is not None and (len(edges) != 4 or min(edges) < 0):
+        raise s.fail(f"paddings {list(edges)}, must be two pairs of numbers from 0 on")
+    inputs, pairs = [x], None
+    if block is None or edges is None:
+        none = s.const(np.zeros((2, 2), np.int32))
+        inputs += [s.operand("block_sizes"), none if crops else s.operand("paddings")]
+        block = None
+    else:
+        pairs = ((edges[0], edges[1]), (edges[2], edges[3]))
+    if crops:
+        s.emit(BatchToSpace(block=block, crops=pairs, channels_first=first), inputs)
+    else:
+        s.emit(SpaceToBatch(block=block, pads=pairs, channels_first=first), inputs)
 
 
 IMPORTERS: dict[str, Importer] = {

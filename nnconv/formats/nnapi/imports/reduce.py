@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Op
+from nnconv.ir.types import TensorType
 from nnconv.ops import reduce as r
 from nnconv.ops.shape import Reshape
 
@@ -27,7 +28,10 @@ def import_reduction(s: Source) -> None:
     keep = s.int("keep_dims") > 0
     kind = REDUCTIONS[s.name]
     if axes is None:
-        s.emit(kind(axes=None, keep_dims=keep), [x, s.operand("axes")])
+        # axes may name one dimension several times: the result's rank is only what the model says
+        op, inputs = kind(axes=None, keep_dims=keep), [x, s.operand("axes")]
+        result = TensorType(x.dtype, s.scope.type_of(s.output()).shape, s.result_quant())
+        s.bind(0, s.builder.add_typed(op, inputs, [result])[0])
         return
     rank = s.rank(x)
     chosen = tuple(sorted({s.axis(axis, rank) for axis in axes}))

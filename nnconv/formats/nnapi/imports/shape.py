@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.types import static_shape
 from nnconv.ops import shape as o
+from nnconv.ops.dynamic import DynamicSqueeze
 
 
 def import_reshape(s: Source) -> None:
@@ -24,7 +25,11 @@ def import_squeeze(s: Source) -> None:
     rank = s.rank(x)
     extents = x.shape or ()
     if s.has("axes"):
-        axes = tuple(sorted({s.axis(axis, rank) for axis in s.required_ints("axes")}))
+        named = s.ints("axes")
+        if named is None:
+            s.emit(DynamicSqueeze(), [x, s.operand("axes")])
+            return
+        axes = tuple(sorted({s.axis(axis, rank) for axis in named}))
     else:
         if any(not isinstance(extent, int) for extent in extents):
             raise s.unsupported("which extents are 1 isn't known")

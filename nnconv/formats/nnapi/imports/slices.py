@@ -9,7 +9,7 @@ from nnconv.ir.graph import Value
 from nnconv.ir.quant import dequantize
 from nnconv.ops import elementwise as e
 from nnconv.ops.shape import Reshape, Squeeze
-from nnconv.ops.slices import Pad, PadMode, Reverse, Slice
+from nnconv.ops.slices import Pad, PadMode, Reverse, Slice, slice_extent
 
 _FAR = np.iinfo(np.int32).max
 
@@ -38,50 +38,67 @@ def import_slice(s: Source) -> None:
 
 
 def import_strided_slice(s: Source) -> None:
-    """STRIDED_SLICE: masks leave bounds out, or take one element and its dimension."""
+    """STRIDED_SLICE: masks leave bounds out, or drop dimensions of which one element is taken."""
     x = s.operand("input")
     rank = s.rank(x)
-    begin, end, strides = s.ints("begin"), s.ints("end"), s.ints("strides")
     masks = [s.int(f"{name}_mask") for name in ("begin", "end", "shrink_axis")]
+    no_begin, no_end, shrink = (
+        tuple(bool(mask >> axis & 1) for axis in range(rank)) for mask in masks
+    )
+    gone = tuple(axis for axis in range(rank) if shrink[axis])
+    begin, end, strides = s.ints("begin"), s.ints("end"), s.ints("strides")
+    inputs: list[Value | None] = [x]
     if begin is None or end is None or strides is None:
-        if any(masks):
-            raise s.unsupported("its bounds are computed at run time, and it has masks")
-        bounds = [s.operand(name) for name in ("begin", "end", "strides")]
-        s.emit(Slice(starts=None, ends=None, strides=None), [x, *bounds])
-        return
-    if not len(begin) == len(end) == len(strides) == rank:
-        raise s.fail(f"{len(begin)}, {len(end)}, {len(strides)} bounds for rank {rank}")
-    starts, ends, steps, gone = [], [], [], []
-    for axis in range(rank):
-        no_begin, no_end, shrink = (bool(mask >> axis & 1) for mask in masks)
-        if not strides[axis] or (shrink and strides[axis] < 0):
-            raise s.fail(f"stride {strides[axis]} along axis {axis}")
-        start = None if no_begin else begin[axis]
-        stop = None if no_end else end[axis]
-        if shrink:
-            gone.append(axis)
-            start = begin[axis]
-            stop = None if start == -1 else start + 1
-        starts.append(start)
-        ends.append(stop)
-        steps.append(1 if shrink else strides[axis])
-    op = Slice(starts=tuple(starts), ends=tuple(ends), strides=tuple(steps))
+        op = Slice(starts=None, ends=None, strides=None)
+        steps = s.operand("strides")
+        inputs += [
+            _masked(s, s.operand("begin"), steps, no_begin, (0, _FAR)),
+            _masked(s, s.operand("end"), steps, no_end, (_FAR, -_FAR)),
+            steps,
+        ]
+    else:
+        if not len(begin) == len(end) == len(strides) == rank:
+            raise s.fail(f"{len(begin)}, {len(end)}, {len(strides)} bounds for rank {rank}")
+        starts = tuple(None if no_begin[i] else begin[i] for i in range(rank))
+        ends = tuple(None if no_end[i] else end[i] for i in range(rank))
+        for axis in range(rank):
+            _check_stretch(
+                s, x, axis, (starts[axis], ends[axis], strides[axis]), shrinks=shrink[axis]
+            )
+        op = Slice(starts=starts, ends=ends, strides=strides)
     if not gone:
-        s.emit(op, [x])
+        s.emit(op, inputs)
         return
-    _check_picked(s, x, starts, gone)
-    piece = s.add(op, [x], quant=s.result_quant())
+    piece = s.add(op, inputs, quant=s.result_quant())
+    known = tuple(1 if i in gone else d for i, d in enumerate(piece.shape or ()))
+    piece.type = piece.type.with_shape(known)
     if len(gone) == rank:
         s.emit(Reshape(shape=(1,)), [piece])
     else:
-        s.emit(Squeeze(axes=tuple(gone)), [piece])
+        s.emit(Squeeze(axes=gone), [piece])
 
 
-def _check_picked(s: Source, x: Value, starts: list[int | None], gone: list[int]) -> None:
-    for axis in gone:
-        extent, start = (x.shape or ())[axis], starts[axis]
-        if isinstance(extent, int) and start is not None and not -extent <= start < extent:
-            raise s.fail(f"element {start} of {extent} along axis {axis}")
+def _check_stretch(
+    s: Source, x: Value, axis: int, bounds: tuple[int | None, int | None, int], *, shrinks: bool
+) -> None:
+    """See that a stride isn't 0, and that a dimension that goes has one element, forward."""
+    if not bounds[2] or (shrinks and bounds[2] < 0):
+        raise s.fail(f"stride {bounds[2]} along axis {axis}")
+    count = slice_extent((x.shape or ())[axis], *bounds)
+    if shrinks and isinstance(count, int) and count != 1:
+        raise s.fail(f"axis {axis} is dropped, but {count} elements are taken along it")
+
+
+def _masked(
+    s: Source, bounds: Value, steps: Value, mask: tuple[bool, ...], whole: tuple[int, int]
+) -> Value:
+    """Bounds of which some don't count: there, those of all elements forward or backward."""
+    if not any(mask):
+        return bounds
+    forward, backward = (s.const(np.full(1, bound, np.int32)) for bound in whole)
+    turned = s.add(e.Less(), [steps, s.const(np.zeros(1, np.int32))])
+    edge = s.add(e.Select(), [turned, backward, forward])
+    return s.add(e.Select(), [s.const(np.asarray(mask)), edge, bounds])
 
 
 def import_pad(s: Source) -> None:

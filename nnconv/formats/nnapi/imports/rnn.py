@@ -1,0 +1,230 @@
+"""Recurrent operations: states are ordinary inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnconv.formats.nnapi.importer import Importer, Source
+from nnconv.ir.graph import Value
+from nnconv.ir.op import Activation
+from nnconv.ops.rnn import Lstm, Rnn
+from nnconv.ops.shape import Concat, Reshape
+from nnconv.ops.slices import Pad, Slice
+from nnconv.ops.svdf import Svdf
+
+ACTIVATIONS = {
+    0: Activation.NONE,
+    1: Activation.RELU,
+    3: Activation.RELU6,
+    4: Activation.TANH,
+    6: Activation.SIGMOID,
+}
+"""By number; other operations have other numbers for theirs."""
+
+_INPUT_WEIGHTS = tuple(f"input_to_{gate}_weights" for gate in ("input", "forget", "cell", "output"))
+_LSTM_OPERANDS = (
+    "input",
+    *_INPUT_WEIGHTS,
+    *(f"recurrent_to_{gate}_weights" for gate in ("input", "forget", "cell", "output")),
+    *(f"cell_to_{gate}_weights" for gate in ("input", "forget", "output")),
+    *(f"{gate}_bias" for gate in ("input_gate", "forget_gate", "cell_gate", "output_gate")),
+    "projection_weights",
+    "projection_bias",
+    "output_state_in",
+    "cell_state_in",
+    *(f"{gate}_layer_norm_weights" for gate in ("input", "forget", "cell", "output")),
+)
+"""What an Lstm of the IR takes, in order, under the names of LSTM."""
+
+
+def activation(s: Source) -> Activation:
+    """The activation of a recurrent operation."""
+    return ACTIVATIONS[s.int("activation")]
+
+
+def _clip(s: Source, name: str) -> float:
+    clip = s.float(name)
+    if clip < 0:
+        raise s.fail(f"{name} is {clip:g}, must be 0 or more")
+    return clip
+
+
+def _check_gates(s: Source, operands: Sequence[Value | None]) -> None:
+    """See that what belongs together is given together.
+
+    Raises:
+        InvalidModelError: when a part of it is missing.
+    """
+    coupled = operands[1] is None
+    peepholes = operands[9:12] if not coupled else operands[10:12]
+    norms = operands[20:24] if not coupled else operands[21:24]
+    if coupled and any(operands[i] is not None for i in (5, 12, 20)):
+        raise s.fail("the input gate has operands beside its weights, which are left out")
+    for what, group in (("peephole", peepholes), ("layer norm", norms)):
+        if len({value is None for value in group}) > 1:
+            raise s.fail(f"some {what} weights are left out, others not")
+    if operands[17] is not None and operands[16] is None:
+        raise s.fail("a projection bias without projection weights")
+
+
+# -------------------------------------------------------------------- LSTM
+
+
+def import_lstm(s: Source) -> None:
+    """LSTM, one step, and UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    operands = [s.optional(name) for name in _LSTM_OPERANDS]
+    _check_gates(s, operands)
+    sequence = s.name != "LSTM"
+    op = Lstm(
+        activation=activation(s),
+        time_major=sequence and s.bool("time_major"),
+        cell_clip=_clip(s, "cell_clip"),
+        projection_clip=_clip(s, "projection_clip"),
+    )
+    output, state, cell = s.add_many(op, operands)
+    results = [output, state, cell] if sequence else [_scratch(s), state, cell, output]
+    for index, value in enumerate(results[: len(s.op.outputs)]):
+        s.bind(index, value)
+
+
+def _scratch(s: Source) -> Value:
+    """LSTM's first output: room to work in, whose content means nothing."""
+    dims = s.output().dimensions
+    if not dims or 0 in dims:
+        raise s.unsupported("the dimensions of the scratch output aren't known")
+    return s.const(np.zeros(dims, s.scope.type_of(s.output()).dtype.numpy))
+
+
+def import_bidirectional_lstm(s: Source) -> None:
+    """BIDIRECTIONAL_SEQUENCE_LSTM: an LSTM each way, perhaps with an auxiliary input."""
+    names = [f"{way}_aux_{name}" for way in ("fw", "bw") for name in _INPUT_WEIGHTS]
+    forward, backward = _ways(s, names)
+    op = Lstm(
+        activation=activation(s),
+        time_major=s.bool("time_major"),
+        cell_clip=_clip(s, "cell_clip"),
+        projection_clip=_clip(s, "projection_clip"),
+    )
+    halves, states = [], []
+    for way, x in (("fw", forward), ("bw", backward)):
+        named = {"output_state_in": "activation_state", "cell_state_in": "cell_state"}
+        labels = [named.get(name, name) for name in _LSTM_OPERANDS[1:]]
+        operands = [x, *(s.optional(f"{way}_{label}") for label in labels)]
+        _check_gates(s, operands)
+        for gate, name in enumerate(_INPUT_WEIGHTS, 1):
+            operands[gate] = _beside(s, operands[gate], s.optional(f"{way}_aux_{name}"))
+        output, *last = s.add_many(op.replace(reverse=way == "bw"), operands)
+        halves.append(output)
+        states += last
+    _bind_ways(s, halves, states)
+
+
+# -------------------------------------------------------------------- RNN
+
+
+def import_rnn(s: Source) -> None:
+    """RNN, one step."""
+    names = ("input", "weights", "recurrent_weights", "bias", "hidden_state_in")
+    op = Rnn(activation=activation(s), time_major=False)
+    output, state = s.add_many(op, [s.operand(name) for name in names])
+    s.bind(0, state)
+    s.bind(1, output)
+
+
+def import_sequence_rnn(s: Source) -> None:
+    """UNIDIRECTIONAL_SEQUENCE_RNN."""
+    names = ("input", "weights", "recurrent_weights", "bias", "hidden_state")
+    time_major = s.int("time_major")
+    if time_major not in (0, 1):
+        raise s.fail(f"time_major is {time_major}, must be 0 or 1")
+    op = Rnn(activation=activation(s), time_major=bool(time_major))
+    s.emit(op, [s.operand(name) for name in names])
+
+
+def import_bidirectional_rnn(s: Source) -> None:
+    """BIDIRECTIONAL_SEQUENCE_RNN: an RNN each way, perhaps with an auxiliary input."""
+    forward, backward = _ways(s, ["fw_aux_weights", "bw_aux_weights"])
+    op = Rnn(activation=activation(s), time_major=s.bool("time_major"))
+    halves, states = [], []
+    for way, x in (("fw", forward), ("bw", backward)):
+        weights = _beside(s, s.operand(f"{way}_weights"), s.optional(f"{way}_aux_weights"))
+        rest = [s.operand(f"{way}_{n}") for n in ("recurrent_weights", "bias", "hidden_state")]
+        output, state = s.add_many(op.replace(reverse=way == "bw"), [x, weights, *rest])
+        halves.append(output)
+        states.append(state)
+    _bind_ways(s, halves, states)
+
+
+# -------------------------------------------------------------------- both directions
+
+
+def _ways(s: Source, weights: Sequence[str]) -> tuple[Value, Value]:
+    """The inputs forward and backward.
+
+    An auxiliary input with weights joins the input; without them it is the backward one's input.
+    """
+    x, auxiliary = s.operand("input"), s.optional("aux_input")
+    if auxiliary is None:
+        return x, x
+    if not any(s.has(name) for name in weights):
+        return x, auxiliary
+    both = s.add(Concat(axis=s.rank(x) - 1), [x, auxiliary])
+    return both, both
+
+
+def _beside(s: Source, weights: Value | None, more: Value | None) -> Value | None:
+    """Weights [H,I] and those of the auxiliary input [H,A] side by side."""
+    if weights is None or more is None:
+        return weights
+    if weights.data is not None and more.data is not None:
+        return s.const(np.concatenate([weights.data, more.data], axis=1), weights.name)
+    return s.add(Concat(axis=1), [weights, more])
+
+
+def _bind_ways(s: Source, halves: Sequence[Value], states: Sequence[Value]) -> None:
+    """Outputs of both directions, or both joined, then the states if there is room for them."""
+    merged = s.bool("merge_outputs")
+    if merged is not (len(s.op.outputs) % 2 == 1):
+        raise s.fail(f"{len(s.op.outputs)} outputs with merge_outputs {merged}")
+    results = [s.add(Concat(axis=s.rank(halves[0]) - 1), halves)] if merged else list(halves)
+    results += states
+    for index, value in enumerate(results[: len(s.op.outputs)]):
+        s.bind(index, value)
+
+
+# -------------------------------------------------------------------- SVDF
+
+
+def import_svdf(s: Source) -> None:
+    """SVDF: its state lacks the newest column, which the IR's has, and not the oldest."""
+    names = ("input", "weights_feature", "weights_time")
+    operands = [s.operand(name) for name in names]
+    times, state = operands[2], s.operand("state_in")
+    memory = times.shape[1] if times.shape is not None and len(times.shape) == 2 else None
+    filters = times.shape[0] if times.shape is not None else None
+    if not isinstance(memory, int) or not isinstance(filters, int):
+        raise s.unsupported("the extents of the time weights aren't known")
+    seen = s.add(Reshape(shape=(-1, filters, memory)), [state])
+    cut = Slice(starts=(None,) * 3, ends=(None, None, memory - 1), strides=(1,) * 3)
+    seen = s.add(Pad(before=(0, 0, 1), after=(0, 0, 0)), [s.add(cut, [seen])])
+    before = s.add(Reshape(shape=(-1, filters * memory)), [seen])
+    op = Svdf(rank=s.positive("rank"), activation=s.activation())
+    output, after = s.add_many(op, [*operands, s.optional("bias"), before])
+    kept = s.add(Reshape(shape=(-1, filters, memory)), [after])
+    cut = Slice(starts=(None, None, 1), ends=(None,) * 3, strides=(1,) * 3)
+    kept = s.add(Pad(before=(0, 0, 0), after=(0, 0, 1)), [s.add(cut, [kept])])
+    s.bind(0, s.add(Reshape(shape=(-1, filters * memory)), [kept]))
+    s.bind(1, output)
+
+
+IMPORTERS: dict[str, Importer] = {
+    "BIDIRECTIONAL_SEQUENCE_LSTM": import_bidirectional_lstm,
+    "BIDIRECTIONAL_SEQUENCE_RNN": import_bidirectional_rnn,
+    "LSTM": import_lstm,
+    "RNN": import_rnn,
+    "SVDF": import_svdf,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": import_lstm,
+    "UNIDIRECTIONAL_SEQUENCE_RNN": import_sequence_rnn,
+}

@@ -1,0 +1,73 @@
+"""Pools over regions of images."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnconv.formats.nnapi.importer import Importer, Source
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Value
+from nnconv.ir.op import Layout, Op
+from nnconv.ops.elementwise import Mul
+from nnconv.ops.quantize import Cast, Dequantize
+from nnconv.ops.rewrite import reshaped, transposed
+from nnconv.ops.sampling import MaxRoiPool, RoiAlign
+from nnconv.ops.shape import Concat, Transpose
+
+
+def _regions(s: Source) -> Value:
+    """The regions [R, (x1, y1, x2, y2)] in float32, in coordinates of the image's elements."""
+    rois = s.operand("rois")
+    if rois.quant is not None:
+        rois = s.add(Dequantize(dtype=DType.FLOAT32), [rois])
+    elif rois.dtype is not DType.FLOAT32:
+        rois = s.add(Cast(dtype=DType.FLOAT32), [rois])
+    strides = [s.float(f"{name}_stride") for name in ("width", "height")]
+    if min(strides) <= 0:
+        raise s.fail(f"strides {strides}, must be above 0")
+    if strides == [1.0, 1.0]:
+        return rois
+    scale = np.float32(1) / np.asarray(strides * 2, np.float32)
+    return s.add(Mul(), [rois, s.const(scale.reshape(1, 4))])
+
+
+def _emit(s: Source, op: Op, x: Value, rest: list[Value]) -> None:
+    """The op on images with their channels first, and its result in the operation's layout."""
+    if s.layout() is Layout.NCHW:
+        s.emit(op, [x, *rest])
+        return
+    turned = transposed(s.builder, x, (0, 3, 1, 2))
+    result = s.add(op, [turned, *rest], quant=s.result_quant())
+    s.emit(Transpose(perm=(0, 2, 3, 1)), [result])
+
+
+def _size(s: Source) -> tuple[int, int]:
+    return s.positive("out_height"), s.positive("out_width")
+
+
+def import_roi_align(s: Source) -> None:
+    """ROI_ALIGN: the mean of points in each bin."""
+    x, images = s.operand("input"), s.operand("batches")
+    samples = s.int("height_samples"), s.int("width_samples")
+    if min(samples) < 0:
+        raise s.fail(f"{list(samples)} samples, allowed are 0 and more")
+    if samples[0] != samples[1]:
+        raise s.unsupported(f"{list(samples)} samples, which differ in height and width")
+    op = RoiAlign(size=_size(s), scale=1.0, samples=samples[0], half_pixel=False)
+    _emit(s, op, x, [_regions(s), images])
+
+
+def import_roi_pooling(s: Source) -> None:
+    """ROI_POOLING: the greatest element in each bin."""
+    x, images = s.operand("input"), s.operand("batches")
+    numbers = reshaped(s.builder, s.add(Cast(dtype=DType.FLOAT32), [images]), (-1, 1))
+    regions = s.add(Concat(axis=1), [numbers, _regions(s)])
+    if x.quant is None and x.dtype is not DType.FLOAT32:
+        regions = s.add(Cast(dtype=x.dtype), [regions])
+    _emit(s, MaxRoiPool(size=_size(s), scale=1.0), x, [regions])
+
+
+IMPORTERS: dict[str, Importer] = {
+    "ROI_ALIGN": import_roi_align,
+    "ROI_POOLING": import_roi_pooling,
+}
