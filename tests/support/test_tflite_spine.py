@@ -41,7 +41,7 @@ def test_a_right_case_passes(tmp_path: Path) -> None:
         {"ops": {"TRANSPOSE": 2}},
         {"refused": True},
     ],
-    ids=str,
+    ids=["another result", "other operators", "no refusal"],
 )
 def test_a_wrong_case_fails(changes: dict[str, object], tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
