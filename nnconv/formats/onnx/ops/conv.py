@@ -105,7 +105,8 @@ def export_conv_transpose(node: Node, t: Target) -> None:
     assert filters is not None
     assert op.layout is Layout.NCHW, "convolutions must be in NCHW here"
     if (
-        is_integer(t, x, filters, bias_value)
+        not t.plain
+        and is_integer(t, x, filters, bias_value)
         and is_integer_result(t, x, y)
         and export_by_phases(node, t)
     ):

@@ -104,7 +104,7 @@ def export_pad(node: Node, t: Target) -> None:
     if op.before is not None and not any((*op.before, *(op.after or ()))):
         t.set_codes(y, t.codes(x))
         return
-    if adds_channels(op, node):
+    if not t.plain and adds_channels(op, node):
         t.set_codes(y, more_channels(t, x, op))
         return
     inner = t.inner_type(y)
