@@ -209,6 +209,8 @@ class Op:
                 continue
             if getattr(self, operand.name, 0) is not None:
                 continue
+            if operand.name in _SINGLE and len(values) != 1:
+                continue
             if operand.name in _AXES:
                 rank = operand_type(types, 0).rank
                 if rank is None or any(not -rank <= v < rank for v in values):

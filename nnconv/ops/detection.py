@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from nnconv.ir.dtype import DType
 from nnconv.ir.op import Op, Operand, QuantRule, Types, op_class, operand_type, require_rank
-from nnconv.ir.types import TensorType
+from nnconv.ir.types import TensorType, element_count
 
 _FLOAT = frozenset({DType.FLOAT32})
 _REAL = frozenset({DType.FLOAT32, DType.UINT8, DType.INT8})
@@ -94,6 +94,9 @@ class SelectBoxes(Op):
             pairs = ((boxes[0], scores[0]), (boxes[1], scores[2]), (boxes[2], 4))
             if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
                 raise ValueError(f"boxes are {list(boxes)}, scores {list(scores)}")
+        for operand, kind in zip(self.operands[2:], types[2:], strict=False):
+            if kind is not None and element_count(kind.shape) not in (1, None):
+                raise ValueError(f"the {operand.name} is {kind}, must have one element")
         return (TensorType(DType.INT64, (None, 3)),)
 
 

@@ -123,6 +123,13 @@ class Stft(Op):
             return (TensorType(x.dtype, (None, None, count, 2)),)
         if len(x.shape) not in (2, 3):
             raise ValueError(f"x has rank {len(x.shape)}, must have 2 or 3")
+        if len(x.shape) == 3 and isinstance(x.shape[2], int) and x.shape[2] not in (1, 2):
+            raise ValueError(f"numbers have {x.shape[2]} parts, must have 1 or 2")
+        window = types[1] if len(types) > 1 else None
+        if window is not None and window.shape is not None:
+            fits = len(window.shape) == 1 and window.shape[0] in (self.length, None)
+            if not fits and (self.length is not None or len(window.shape) != 1):
+                raise ValueError(f"the window is {window}, must have {self.length} elements")
         extent = x.shape[1]
         windows: Dim = None
         if isinstance(extent, int) and self.length is not None and self.step is not None:

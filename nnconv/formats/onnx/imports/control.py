@@ -354,6 +354,8 @@ def import_scan(src: Source) -> None:
         return
     body, count = src.graph("body"), src.int("num_scan_inputs")
     operands = src.all_operands()
+    if not 0 < count <= len(operands):
+        raise src.fail(f"{count} scan inputs of {len(operands)} operands")
     states, scanned = operands[: len(operands) - count], operands[len(operands) - count :]
     if not scanned or len(body.inputs) != len(operands):
         raise src.fail(f"its body has {len(body.inputs)} inputs for {len(operands)} operands")
@@ -400,6 +402,8 @@ def _import_batched_scan(src: Source) -> None:
         raise src.unsupported("a Scan of opset 8 with the lengths of its sequences")
     body, count = src.graph("body"), src.int("num_scan_inputs")
     operands = [src.operand(i) for i in range(1, src.operand_count)]
+    if not 0 < count <= len(operands):
+        raise src.fail(f"{count} scan inputs of {len(operands)} operands")
     given = [f"{info.name}/whole" for info in body.inputs]
     made = [f"{info.name}/whole" for info in body.outputs]
     if len(given) != len(operands):
