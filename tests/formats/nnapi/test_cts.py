@@ -57,11 +57,13 @@ def test_what_pytorch_wrote_gives_what_pytorch_gives(shared_dir):
             continue
         with np.load(path.with_name(path.name.replace(".nnapi.bin", ".npz"))) as arrays:
             data = dict(arrays)
-        model = import_model(pytorch.read(path))
+        formats = data["inp_mem_fmts"]
         inputs = [
-            _moved(data[f"in{i}"], data["inp_mem_fmts"][i], (0, 2, 3, 1))
-            for i in range(len(model.inputs))
+            _moved(data[f"in{i}"], memory_format, (0, 2, 3, 1))
+            for i, memory_format in enumerate(formats)
         ]
+        shapes = {f"input{i}": array.shape for i, array in enumerate(inputs)}
+        model = import_model(pytorch.read(path), input_shapes=shapes)
         results = run_graph(model.graph, inputs)
         for i, result in enumerate(results):
             seen = _moved(result, data["out_mem_fmts"][i], (0, 3, 1, 2))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Activation
-from nnconv.ops.rnn import Lstm, Rnn
+from nnconv.ir.quant import Quant
+from nnconv.ops.quantize import Bitcast
+from nnconv.ops.rnn import Lstm, Rnn, StepTypes
 from nnconv.ops.shape import Concat, Reshape
 from nnconv.ops.slices import Pad, Slice
 from nnconv.ops.svdf import Svdf
@@ -121,6 +124,34 @@ def import_bidirectional_lstm(s: Source) -> None:
     _bind_ways(s, halves, states)
 
 
+def _biased(s: Source, name: str, scale: float) -> Value | None:
+    """An integer bias at the scale that it has by its place."""
+    bias = s.optional(name)
+    if bias is None:
+        return None
+    kind = replace(bias.type, quant=Quant(scale=(scale,), zero_point=(0,)))
+    if bias.data is not None:
+        return Value(bias.name, kind, data=bias.data, origin=bias.origin)
+    return s.builder.add_typed(Bitcast(dtype=bias.dtype), [bias], [kind], names=[bias.name])[0]
+
+
+def import_16_bit_lstm(s: Source) -> None:
+    """QUANTIZED_16BIT_LSTM: 8-bit data, a 16-bit cell state, one scale for all weights."""
+    x, cell, last = s.operand("input"), s.operand("cell_state_in"), s.operand("output_in")
+    weights = [s.operand(name) for name in _LSTM_OPERANDS[1:9]]
+    if len({value.quant for value in weights}) != 1 or weights[0].quant is None:
+        raise s.fail("its weights differ in scale or zero point")
+    scale = weights[0].quant.scale[0] / 128
+    biases = [_biased(s, name, scale) for name in _LSTM_OPERANDS[12:16]]
+    kinds = [replace(value.type, shape=None) for value in (last, cell)]
+    op = Lstm(time_major=False, steps=StepTypes(kinds[0], kinds[0], kinds[1]))
+    operands = [x, *weights, *[None] * 3, *biases, None, None, last, cell]
+    output, _, state = s.add_many(op, operands)
+    output.type = replace(output.type, quant=s.result_quant(1))
+    s.bind(0, state)
+    s.bind(1, output)
+
+
 # -------------------------------------------------------------------- RNN
 
 
@@ -223,6 +254,7 @@ IMPORTERS: dict[str, Importer] = {
     "BIDIRECTIONAL_SEQUENCE_LSTM": import_bidirectional_lstm,
     "BIDIRECTIONAL_SEQUENCE_RNN": import_bidirectional_rnn,
     "LSTM": import_lstm,
+    "QUANTIZED_16BIT_LSTM": import_16_bit_lstm,
     "RNN": import_rnn,
     "SVDF": import_svdf,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": import_lstm,
