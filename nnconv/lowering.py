@@ -142,6 +142,7 @@ def tflite_passes(
     from nnconv.passes.resign import ResignPass
     from nnconv.passes.respell import RespellPass
     from nnconv.passes.respell_moves import RespellMovesPass
+    from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.tidy import TidyPass
     from nnconv.passes.to_floats import ToFloatsPass
     from nnconv.passes.widen_halves import WidenHalvesPass
@@ -170,6 +171,7 @@ def tflite_passes(
         layout,
         ResignPass(keep=not resign),
         TidyPass(settled=True),
+        SplitColumnsPass(),
         PrunePass(),
     ]
 
