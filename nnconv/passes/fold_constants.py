@@ -32,7 +32,8 @@ from nnconv.ops.shape import (
 from nnconv.passes.base import Pass
 
 MOST = 4096
-"""Results of more elements are left to be computed: they would only make the file bigger."""
+"""Results of more elements are left to be computed where they are larger than what they come from:
+they would only make the file bigger."""
 
 VIEWS = (Identity, Reshape, Squeeze, Unsqueeze, Transpose)
 """Ops whose results on constants take no memory of their own."""
@@ -208,8 +209,18 @@ def _worthwhile(node: Node) -> bool:
         return True
     if isinstance(op, Range):
         return _range_count(node) <= MOST
-    counts = [element_count(v.shape) for v in node.outputs]
-    return all(count is not None and count <= MOST for count in counts)
+    sizes = [_bits(v) for v in node.outputs]
+    if any(size is None for size in sizes):
+        return False
+    counts = [element_count(v.shape) or 0 for v in node.outputs]
+    read = sum(_bits(v) or 0 for v in node.inputs if v is not None)
+    return max(counts) <= MOST or sum(size or 0 for size in sizes) <= read
+
+
+def _bits(value: Value) -> int | None:
+    """How many bits a value has."""
+    count = element_count(value.shape)
+    return None if count is None else count * value.dtype.bits
 
 
 def _range_count(node: Node) -> float:

@@ -201,3 +201,30 @@ def test_nothing_to_fold_changes_nothing() -> None:
         raise AssertionError("there is nothing to evaluate")
 
     assert not FoldConstantsPass(refuse).run(graph)
+
+
+def test_weights_put_in_another_order_are_weights() -> None:
+    """As PyTorch writes the gates of an LSTM: the file doesn't get bigger by it."""
+    data = np.arange(4 * 64 * 128, dtype=np.float32).reshape(256, 128)
+
+    def build(b: Builder, x: Value) -> Value:
+        stored = b.const(data)
+        parts = [
+            b.add(Slice(starts=(64 * i, 0), ends=(64 * i + 64, None), strides=(1, 1)), [stored])
+            for i in (0, 3, 1, 2)
+        ]
+        weights = b.add(s.Unsqueeze(axes=(0,)), [b.add(s.Concat(axis=0), parts)])
+        return b.add(e.Add(), [x, weights])
+
+    ops, graph, _ = fold(build, (1, 256, 128))
+    assert ops == [e.Add()]
+    assert sum(v.data.size for v in graph.constants() if v.data is not None) == data.size
+
+
+def test_what_makes_the_file_bigger_is_left() -> None:
+    def build(b: Builder, x: Value) -> Value:
+        stored = b.const(np.arange(100, dtype=np.float32).reshape(1, 100))
+        return b.add(e.Add(), [x, b.add(s.Tile(repeats=(200, 1)), [stored])])
+
+    ops, _, _ = fold(build, (200, 100))
+    assert ops == [s.Tile(repeats=(200, 1)), e.Add()]
