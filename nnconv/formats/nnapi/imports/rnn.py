@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from nnconv.formats.nnapi.importer import Importer, Source
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Activation
 from nnconv.ir.quant import Quant
+from nnconv.ir.types import TensorType
 from nnconv.ops.quantize import Bitcast
 from nnconv.ops.rnn import Lstm, Rnn, StepTypes
 from nnconv.ops.shape import Concat, Reshape
@@ -135,6 +137,31 @@ def _biased(s: Source, name: str, scale: float) -> Value | None:
     return s.builder.add_typed(Bitcast(dtype=bias.dtype), [bias], [kind], names=[bias.name])[0]
 
 
+def _as_multiplied(s: Source, weights: Sequence[Value]) -> list[Value]:
+    """The weights of QUANTIZED_16BIT_LSTM by what Android multiplies them with.
+
+    Its kernel lines up the input and the last output, but the recurrent weights and then those of
+    the input: columns meet data that their names don't say.
+    """
+    depth = weights[0].shape[1] if weights[0].shape is not None else None
+    units = weights[4].shape[1] if weights[4].shape is not None else None
+    if not isinstance(depth, int) or not isinstance(units, int):
+        raise s.unsupported("the extents of the weights aren't known")
+    found = []
+    for start, end in ((0, depth), (depth, depth + units)):
+        for gate in range(4):
+            pair = weights[4 + gate], weights[gate]
+            arrays = [value.data for value in pair if value.data is not None]
+            if len(arrays) == 2:
+                data = np.concatenate(arrays, axis=1)[:, start:end]
+                found.append(s.const(data, quant=weights[0].quant))
+                continue
+            joined = s.add(Concat(axis=1), pair, quant=weights[0].quant)
+            cut = Slice(starts=(None, start), ends=(None, end), strides=(1, 1))
+            found.append(s.add(cut, [joined]))
+    return found
+
+
 def import_16_bit_lstm(s: Source) -> None:
     """QUANTIZED_16BIT_LSTM: 8-bit data, a 16-bit cell state, one scale for all weights."""
     x, cell, last = s.operand("input"), s.operand("cell_state_in"), s.operand("output_in")
@@ -142,6 +169,7 @@ def import_16_bit_lstm(s: Source) -> None:
     if len({value.quant for value in weights}) != 1 or weights[0].quant is None:
         raise s.fail("its weights differ in scale or zero point")
     scale = weights[0].quant.scale[0] / 128
+    weights = _as_multiplied(s, weights)
     biases = [_biased(s, name, scale) for name in _LSTM_OPERANDS[12:16]]
     kinds = [replace(value.type, shape=None) for value in (last, cell)]
     op = Lstm(time_major=False, steps=StepTypes(kinds[0], kinds[0], kinds[1]))
@@ -150,6 +178,43 @@ def import_16_bit_lstm(s: Source) -> None:
     output.type = replace(output.type, quant=s.result_quant(1))
     s.bind(0, state)
     s.bind(1, output)
+
+
+def import_quantized_lstm(s: Source) -> None:
+    """QUANTIZED_LSTM: int8 data, a 16-bit cell state.
+
+    Android's kernel adds a gate's bias behind its normalization, and none where there is none. It
+    rounds what is inside of a gate to 16 bits again and again, which the IR's Lstm doesn't.
+    """
+    operands = [s.optional(name) for name in _LSTM_OPERANDS]
+    _check_gates(s, operands)
+    last, cell = s.operand("output_state_in"), s.operand("cell_state_in")
+    scale = s.float("hidden_state_scale")
+    hidden = TensorType(DType.INT8, None, Quant.per_tensor(scale, s.int("hidden_state_zero_point")))
+    kinds = [replace(value.type, shape=None) for value in (last, cell)]
+    for gate in range(4):
+        norm = operands[20 + gate]
+        operands[12 + gate] = None
+        if norm is not None and norm.quant is not None:
+            fine = norm.quant.scale[0] * 2.0**-10
+            operands[12 + gate] = _biased(s, _LSTM_OPERANDS[12 + gate], fine)
+    projection = operands[16]
+    if projection is not None and projection.quant is not None:
+        fine = scale * projection.quant.scale[0]
+        operands[17] = _biased(s, "projection_bias", fine)
+    else:
+        hidden = kinds[0]
+    op = Lstm(
+        time_major=False,
+        cell_clip=_clip(s, "cell_clip"),
+        projection_clip=_clip(s, "projection_clip"),
+        steps=StepTypes(hidden, kinds[0], kinds[1]),
+    )
+    output, _, state = s.add_many(op, operands)
+    output.type = replace(output.type, quant=s.result_quant(2))
+    s.bind(0, output)
+    s.bind(1, state)
+    s.bind(2, output)
 
 
 # -------------------------------------------------------------------- RNN
@@ -255,6 +320,7 @@ IMPORTERS: dict[str, Importer] = {
     "BIDIRECTIONAL_SEQUENCE_RNN": import_bidirectional_rnn,
     "LSTM": import_lstm,
     "QUANTIZED_16BIT_LSTM": import_16_bit_lstm,
+    "QUANTIZED_LSTM": import_quantized_lstm,
     "RNN": import_rnn,
     "SVDF": import_svdf,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": import_lstm,
