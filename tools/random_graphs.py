@@ -1,9 +1,9 @@
-"""Check thousands of random TFLite graphs: LiteRT, reference and onnxruntime must agree.
+"""Check thousands of random graphs: LiteRT, reference and onnxruntime must agree.
 
-    python tools/random_graphs.py [--count 3000] [--seed 0]
+    python tools/random_graphs.py [--count 3000] [--seed 0] [--of tflite|onnx]
 
-The tests check the first hundred and a half. A graph depends on its seed alone, so
-``--seed N --count 1`` repeats one. Exits 1 if one failed.
+The graphs are TFLite files or ONNX files. The tests check the first hundred and a half of each. A
+graph depends on its seed alone, so ``--seed N --count 1`` repeats one. Exits 1 if one failed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from support.random_graphs import check
+from support import random_graphs, random_onnx
+
+CHECKS = {"tflite": random_graphs.check, "onnx": random_onnx.check}
 
 
 def main() -> int:
@@ -25,6 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0, help="the first one")
+    parser.add_argument("--of", choices=CHECKS, default="tflite", help="what the graphs are")
     limits = parser.parse_args()
     faulthandler.enable()  # a runtime may crash on what it doesn't check
     ops: Counter[str] = Counter()
@@ -32,12 +35,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(limits.seed, limits.seed + limits.count):
             try:
-                net = check(seed, Path(folder))
+                net = CHECKS[limits.of](seed, Path(folder))
             except AssertionError as error:
                 wrong += 1
                 print(error, flush=True)
             else:
-                ops.update(line.split(" = ")[1].split("(")[0] for line in net.log)
+                lines = [line for line in net.log if " = " in line]
+                ops.update(line.split(" = ")[1].split("(")[0] for line in lines)
     print(", ".join(f"{op} {count}" for op, count in ops.most_common()))
     print(f"{limits.count} graphs, {wrong} wrong")
     return int(wrong > 0)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Operand, QuantRule, Role
-from nnconv.ir.quant import quantize
+from nnconv.ir.quant import dequantize, quantize
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.elementwise import Comparison
 from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.reduce import ArgExtreme
 from nnconv.ops.rewrite import reshaped, transposed
 from nnconv.ops.shape import Identity, Rank, Reshape, ShapeOf, Squeeze, Transpose, Unsqueeze
+from nnconv.ops.slices import Pad, PadMode
 from nnconv.passes.base import Pass
 from nnconv.passes.ranges import is_implied, range_of, step_of
 from nnconv.passes.weight_codes import (
@@ -240,6 +243,9 @@ class _Walk:
             return
         if first.quant is None or not first.quant.is_per_tensor or not _clamps(node):
             return
+        if not self._is_quantized_to(node.outputs[0], first) and not _fills_with_codes(node, first):
+            self._note(node, "no code stands for what it puts in")
+            return
         kind = TensorType(first.dtype, None, first.quant)
         operands: dict[int, Value] = {}
         for i in places:
@@ -259,6 +265,13 @@ class _Walk:
             if result.dtype.is_float:
                 self._dequantize(result, first)
         self.modified = True
+
+    def _is_quantized_to(self, result: Value, codes: Value) -> bool:
+        """Whether all that reads a result makes codes of the same parameters of it."""
+        return result not in self._outputs and all(
+            isinstance(u.node.op, Quantize) and u.node.outputs[0].quant == codes.quant
+            for u in result.uses
+        )
 
     def _bring_together(self, node: Node, places: list[int]) -> None:
         """Give a move's operands the parameters that its result gets, before it moves them."""
@@ -386,6 +399,8 @@ class _Walk:
             other_low, other_high = range_of(kind)
             if other_low < low - reach or other_high > high + reach:
                 return "its result is quantized to several ranges"
+        if result.type.has_codes and not _covers(result.type, best):
+            return "its codes end before those that they become"
         return best
 
     def _operands(self, node: Node, kind: TensorType | None) -> list[Value | None] | str:
@@ -472,6 +487,26 @@ def _takes_codes(node: Node, index: int, value: Value) -> bool:
 def _has_data(value: Value) -> bool:
     """Whether an operand has codes at run time."""
     return value.data is None and value.type.has_codes and value.dtype in _DATA_TYPES
+
+
+def _covers(kind: TensorType, other: TensorType) -> bool:
+    """Whether codes of a type stand for all numbers, but for half a step, that another's do."""
+    if kind.quant is None or not kind.quant.is_per_tensor:
+        return False
+    (low, high), (least, greatest) = range_of(kind), range_of(other)
+    reach = step_of(other) / 2
+    return low <= least + reach and high >= greatest - reach
+
+
+def _fills_with_codes(node: Node, codes: Value) -> bool:
+    """Whether what a Pad puts in is the very number that one of its operand's codes stands for."""
+    op = node.op
+    if not isinstance(op, Pad) or op.mode is not PadMode.CONSTANT or codes.quant is None:
+        return True
+    if len(node.inputs) > 2 and node.inputs[2] is not None:
+        return True  # an operand like others
+    code = quantize(np.asarray(op.value, np.float64), codes.quant, codes.dtype)
+    return float(dequantize(code, codes.quant, np.float64)) == op.value
 
 
 def _clamps(node: Node) -> bool:

@@ -15,6 +15,8 @@ from nnconv.ops import norm
 from nnconv.ops import numeric as n
 from nnconv.ops import product as p
 from nnconv.ops import reduce as r
+from nnconv.ops.quantize import Dequantize
+from nnconv.ops.slices import Pad
 from support.onnx_spine import IrCase, check_ir
 from support.tflite_spine import TfliteCase, check_tflite
 
@@ -149,3 +151,26 @@ def test_results_of_finer_steps_than_an_operator_gives_are_kept(
     ops = {"DEQUANTIZE": 1, "LOGISTIC": 1, "QUANTIZE": 1}
     counted = None if dtype is DType.UINT8 else ops  # those are signed inside
     check_tflite(TfliteCase("fine", build, ops=counted), tmp_path)
+
+
+def test_a_pad_that_no_code_stands_for_puts_in_what_it_says(tmp_path: Path) -> None:
+    """The codes end at 3.66."""
+
+    def build(b: Builder) -> Value:
+        x = b.input("x", DType.INT8, SHAPE, quant=X[DType.INT8])
+        real = b.add(Dequantize(dtype=DType.FLOAT32), [x])
+        return b.add(Pad(before=(0, 1, 0), after=(0, 0, 2), value=4.5), [real])
+
+    check_tflite(TfliteCase("pad", build), tmp_path)
+
+
+def test_codes_that_saturate_before_they_become_others_do_so(tmp_path: Path) -> None:
+    """Those in between end at 0: all of the result is 0."""
+    between = Quant.per_tensor(0.016, 127)
+
+    def build(b: Builder) -> Value:
+        x = b.input("x", DType.INT8, SHAPE, quant=X[DType.INT8])
+        sums = b.add(r.ReduceSum(axes=(1,)), [x], quant=between)
+        return b.add(e.Clip(low=0.0, high=1.0), [sums], quant=Quant.per_tensor(1 / 255, -128))
+
+    check_tflite(TfliteCase("saturate", build), tmp_path)
