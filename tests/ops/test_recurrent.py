@@ -285,3 +285,47 @@ TYPED = [
 @pytest.mark.parametrize("case", [*CASES, *QUANTIZED, *TYPED], ids=str)
 def test_recurrent(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)
+
+
+def pytorch_like(open_dims: Sequence[int]) -> OnnxCase:
+    """A layer behind a transpose, its states zeros of a shape that is computed; then a head."""
+    rng = np.random.default_rng(0)
+    constants = {
+        "w": rng.standard_normal((2, 4 * SIZE, DEPTH)).astype(np.float32),
+        "r": rng.standard_normal((2, 4 * SIZE, SIZE)).astype(np.float32),
+        "b": rng.standard_normal((2, 8 * SIZE)).astype(np.float32),
+        "head": rng.standard_normal((2 * SIZE, 4)).astype(np.float32),
+        "zero": np.zeros(1, np.int64),
+        "two": np.asarray([2], np.int64),
+        "size": np.asarray([SIZE], np.int64),
+        "nothing": np.zeros((1, 1, 1), np.float32),
+        "flat": np.asarray([0, 0, -1], np.int64),
+    }
+    nodes = [
+        node("Transpose", ["x"], ["t"], perm=[1, 0, 2]),
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "zero"], ["batch"]),
+        node("Concat", ["two", "batch", "size"], ["dims"], axis=0),
+        node("Expand", ["nothing", "dims"], ["h"]),
+        node(
+            "LSTM",
+            ["t", "w", "r", "b", "", "h", "h"],
+            ["y"],
+            hidden_size=SIZE,
+            direction="bidirectional",
+        ),
+        node("Transpose", ["y"], ["turned"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["turned", "flat"], ["joined"]),
+        node("Transpose", ["joined"], ["back"], perm=[1, 0, 2]),
+        node("MatMul", ["back", "head"], ["z"]),
+    ]
+    feeds = [{"x": rng.standard_normal((BATCH, 6, DEPTH)).astype(np.float32)} for _ in range(2)]
+    name = f"as PyTorch writes it, {len(open_dims)} open"
+    return OnnxCase(
+        name, nodes, feeds[0], feeds[1:], constants, open={"x": open_dims}, same_nodes=False
+    )
+
+
+@pytest.mark.parametrize("dims", [(), (0,), (1,), (0, 1)])
+def test_a_whole_layer(dims: Sequence[int], tmp_path: Path) -> None:
+    check_routes(pytorch_like(dims), tmp_path)
