@@ -30,7 +30,7 @@ def gather(op: g.Gather, x: Array, indices: Array) -> list[Array]:
     inner = op.axis - op.batch_dims
     slices = [np.take(x[i], picked[i], axis=inner) for i in np.ndindex(*batch)]
     tail = (*x.shape[len(batch) : op.axis], *indices.shape[len(batch) :], *x.shape[op.axis + 1 :])
-    return [np.array(slices, x.dtype).reshape(*batch, *tail)]
+    return [np.array(slices, x.dtype).reshape((*batch, *tail))]
 
 
 def gather_nd(op: g.GatherNd, x: Array, indices: Array) -> list[Array]:
@@ -41,7 +41,7 @@ def gather_nd(op: g.GatherNd, x: Array, indices: Array) -> list[Array]:
     batch = x.shape[: op.batch_dims]
     slices = [x[i][tuple(np.moveaxis(picked[i], -1, 0))] for i in np.ndindex(*batch)]
     tail = (*indices.shape[len(batch) : -1], *x.shape[len(batch) + indices.shape[-1] :])
-    return [np.array(slices, x.dtype).reshape(*batch, *tail)]
+    return [np.array(slices, x.dtype).reshape((*batch, *tail))]
 
 
 def scatter_nd(op: g.ScatterNd, x: Array, indices: Array, updates: Array) -> list[Array]:

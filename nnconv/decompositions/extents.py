@@ -19,13 +19,13 @@ FAR = int(np.iinfo(np.int32).max)
 
 
 def ints(b: Builder, numbers: Iterable[int]) -> Value:
-    """A constant vector."""
-    return b.const(np.asarray(tuple(numbers), np.int32))
+    """A constant vector; what int32 can't hold saturates."""
+    return b.const(np.asarray([min(max(n, -FAR), FAR) for n in numbers], np.int32))
 
 
 def scalar(b: Builder, number: int) -> Value:
-    """A constant of rank 0."""
-    return b.const(np.asarray(number, np.int32))
+    """A constant of rank 0; what int32 can't hold saturates."""
+    return b.const(np.asarray(min(max(number, -FAR), FAR), np.int32))
 
 
 def shape_of(b: Builder, x: Value) -> Value:

@@ -195,6 +195,10 @@ class DynamicSlice(Move):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
+        counts = [element_count(t.shape) for t in types[1:] if t is not None]
+        known = {count for count in counts if count is not None}
+        if len(known) > 1 or (x.rank is not None and max(known, default=0) > x.rank):
+            raise ValueError(f"bounds of {counts} dimensions for rank {x.rank}")
         return moved(x, shape_of_rank(x.rank))
 
     def specialize(self, known: Known, types: Types) -> Special:

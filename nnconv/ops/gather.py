@@ -121,6 +121,8 @@ class GatherNd(Move):
         depth = indices.shape[-1]
         if not isinstance(depth, int):
             return moved(x, None)
+        if not 0 <= self.batch_dims < len(indices.shape):
+            raise ValueError(f"{self.batch_dims} batch dimensions of indices {indices}")
         if self.batch_dims + depth > len(x.shape):
             raise ValueError(f"{depth} indices a place are too many for rank {len(x.shape)}")
         return moved(x, (*indices.shape[:-1], *x.shape[self.batch_dims + depth :]))
@@ -155,6 +157,8 @@ class ScatterNd(Op):
                 len(indices.shape) - 1 + len(x.shape) - depth
             ):
                 raise ValueError(f"updates {updates} don't fit indices {indices} into {x}")
+            if isinstance(depth, int) and depth <= len(x.shape):
+                _check_equal(updates, (*indices.shape[:-1], *x.shape[depth:]))
         return (TensorType(x.dtype, x.shape),)
 
 
@@ -193,6 +197,20 @@ def _check_along(x: TensorType, indices: TensorType, axis: int) -> None:
         raise ValueError(f"indices have rank {len(indices.shape)}, must have {len(x.shape)}")
     if not 0 <= axis < len(x.shape):
         raise ValueError(f"axis {axis} is out of range for rank {len(x.shape)}")
+    for i, (extent, count) in enumerate(zip(x.shape, indices.shape, strict=True)):
+        if i != axis and isinstance(extent, int) and isinstance(count, int) and count > extent:
+            raise ValueError(f"indices {indices} reach beyond dimension {i} of {x}")
+
+
+def _check_equal(kind: TensorType, shape: tuple[Dim, ...]) -> None:
+    """See that a type has a shape, as far as the extents are known.
+
+    Raises:
+        ValueError: it has another.
+    """
+    for a, b in zip(kind.shape or (), shape, strict=False):
+        if isinstance(a, int) and isinstance(b, int) and a != b:
+            raise ValueError(f"a shape is {list(kind.shape or ())}, must be {list(shape)}")
 
 
 @op_class
@@ -220,6 +238,7 @@ class ScatterElements(Op):
             raise ValueError(f"updates are {updates.dtype}, must be {x.dtype}")
         _check_along(x, indices, self.axis)
         _check_along(x, updates, self.axis)
+        _check_equal(updates, indices.shape or updates.shape or ())
         return (TensorType(x.dtype, x.shape),)
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
@@ -251,8 +270,10 @@ class TensorScatter(Op):
         if update.dtype is not x.dtype:
             raise ValueError(f"the update is {update.dtype}, must be {x.dtype}")
         _check_along(x, update, self.axis)
-        if x.shape is not None and self.axis < 1:
+        if self.axis < 1:
             raise ValueError("axis 0 is the batch")
+        if x.shape is not None:
+            _check_equal(update, (*x.shape[: self.axis], None, *x.shape[self.axis + 1 :]))
         return (TensorType(x.dtype, x.shape),)
 
 
@@ -280,6 +301,16 @@ class Compress(Move):
         return moved(x, (*x.shape[: self.axis], None, *x.shape[self.axis + 1 :]))
 
 
+def _check_single(kind: TensorType, what: str) -> None:
+    """See that an operand has one element.
+
+    Raises:
+        ValueError: it has another number.
+    """
+    if element_count(kind.shape) not in (None, 1):
+        raise ValueError(f"{what} is {kind}, must be one number")
+
+
 @op_class
 class OneHot(Op):
     """``on`` where the place along the new dimension ``axis`` is the index, else ``off``.
@@ -304,6 +335,8 @@ class OneHot(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         indices, on, off = (operand_type(types, i) for i in range(3))
+        if self.depth is None:
+            _check_single(operand_type(types, 3), "the depth")
         if on.dtype is not off.dtype:
             raise ValueError(f"on is {on.dtype}, off is {off.dtype}, must be the same")
         if indices.shape is None:
@@ -335,6 +368,8 @@ class TopK(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
+        if self.k is None:
+            _check_single(operand_type(types, 1), "k")
         if x.shape is None:
             return (*moved(x, None), TensorType(self.index_dtype, None))
         if not 0 <= self.axis < len(x.shape):

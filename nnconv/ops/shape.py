@@ -549,4 +549,6 @@ class Range(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         start = operand_type(types, 0)
+        if any(t is not None and element_count(t.shape) not in (None, 1) for t in types):
+            raise ValueError(f"bounds {[str(t) for t in types]}, must be scalars")
         return (TensorType(start.dtype, (None,)),)

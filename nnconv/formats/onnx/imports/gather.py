@@ -54,7 +54,9 @@ def import_gather(src: Source) -> None:
 def import_gather_elements(src: Source) -> None:
     """GatherElements."""
     x = src.operand(0)
-    src.emit(g.GatherElements(axis=src.axis(src.int("axis", 0), src.rank(x))), [x, src.operand(1)])
+    axis = src.axis(src.int("axis", 0), src.rank(x))
+    indices, _ = _indices(src, 1, (x.shape or ())[axis : axis + 1])
+    src.emit(g.GatherElements(axis=axis), [x, indices])
 
 
 def _depth(indices: Value) -> int | None:
@@ -106,7 +108,8 @@ def import_scatter_elements(src: Source) -> None:
     x = src.operand(0)
     axis = src.axis(src.int("axis", 0), src.rank(x))
     op = g.ScatterElements(axis=axis, reduction=_reduction(src))
-    src.emit(op, [x, src.operand(1), src.operand(2)])
+    indices, _ = _indices(src, 1, (x.shape or ())[axis : axis + 1])
+    src.emit(op, [x, indices, src.operand(2)])
 
 
 def import_tensor_scatter(src: Source) -> None:
@@ -119,7 +122,20 @@ def import_tensor_scatter(src: Source) -> None:
     op = g.TensorScatter(axis=axis, circular=mode == "circular")
     operands = [x, src.operand(1)]
     starts = src.optional(2)
+    _check_starts(src, op, operands)
     src.emit(op, operands if starts is None else [*operands, starts])
+
+
+def _check_starts(src: Source, op: g.TensorScatter, operands: list[Value]) -> None:
+    """See that what constant starts say fits."""
+    starts = src.constant(2)
+    extents = [(v.shape or (None,) * (op.axis + 1))[op.axis] for v in operands]
+    room, count = extents
+    if starts is None or not starts.size or not isinstance(room, int) or not isinstance(count, int):
+        return
+    last = room - 1 if op.circular else room - count
+    if starts.min() < 0 or starts.max() > last:
+        raise src.fail(f"starts {starts.tolist()} for {count} of {room} places")
 
 
 def import_one_hot(src: Source) -> None:
