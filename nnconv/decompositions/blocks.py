@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnconv.decompositions.base import Decomposition
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Layout, Op
 from nnconv.ir.types import static_shape
 from nnconv.ops.blocks import DepthToSpace, SpaceToDepth
+from nnconv.ops.gather import Gather
 from nnconv.ops.shape import Reshape, Transpose
 
 
@@ -33,7 +36,27 @@ def by_moves(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(Reshape(shape=(n, *outer)), [turned], quant=x.quant)]
 
 
+def by_channels(node: Node, b: Builder) -> list[Value] | None:
+    """The same of open extents: the op in the other order, its channels picked in this one."""
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, DepthToSpace | SpaceToDepth)
+    deep = x if isinstance(op, DepthToSpace) else y
+    channels = deep.shape[-1] if deep is not None and deep.shape else None
+    if x is None or not op.column_row_depth or op.layout is not Layout.NHWC:
+        return None
+    if not isinstance(channels, int):
+        return None
+    places = np.arange(channels, dtype=np.int32)
+    other = op.replace(column_row_depth=False)
+    if isinstance(op, DepthToSpace):
+        order = b.const(places.reshape(-1, op.block**2).T.reshape(-1))
+        picked = b.add(Gather(axis=3), [x, order], quant=x.quant)
+        return [b.add(other, [picked], quant=y.quant)]
+    order = b.const(places.reshape(op.block**2, -1).T.reshape(-1))
+    return [b.add(Gather(axis=3), [b.add(other, [x], quant=x.quant), order], quant=y.quant)]
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    DepthToSpace: (by_moves,),
-    SpaceToDepth: (by_moves,),
+    DepthToSpace: (by_moves, by_channels),
+    SpaceToDepth: (by_moves, by_channels),
 }

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from nnconv.decompositions.arithmetic import Arithmetic
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.extents import FAR, extent, ints, joined
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import FLOATS, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Layout, Op
 from nnconv.ir.types import element_count, static_shape
 from nnconv.ops import conv as c
-from nnconv.ops.elementwise import Add, FloorDiv, Maximum, Sub
+from nnconv.ops.elementwise import Add, FloorDiv, Maximum, Mul, Sub
 from nnconv.ops.quantize import Cast
 from nnconv.ops.rewrite import reshaped
 from nnconv.ops.shape import Concat, Reshape, ShapeOf, Squeeze, Transpose, Unsqueeze
@@ -230,6 +233,30 @@ def _centered(b: Builder, value: Value, point: Value | None, shape: tuple[int, .
     return b.add(Sub(), [real, b.add(Cast(dtype=DType.FLOAT32), [reshaped(b, point, shape)])])
 
 
+def within_windows(
+    b: Builder, x: Value, axes: Sequence[int], window: Sequence[int], stride: Sequence[int]
+) -> Value:
+    """Data of open extents without what lies behind the last window of SAME padding.
+
+    Only windows shorter than their stride leave something there.
+    """
+    if all(size >= step for size, step in zip(window, stride, strict=True)):
+        return x
+    rank = x.type.rank or 0
+    ends = [ints(b, [FAR])] * rank
+    for axis, size, step in zip(axes, window, stride, strict=True):
+        if size < step:
+            above = b.add(Add(), [extent(b, x, axis), ints(b, [step - 1])])
+            last = b.add(Sub(), [b.add(FloorDiv(), [above, ints(b, [step])]), ints(b, [1])])
+            ends[axis] = b.add(Add(), [b.add(Mul(), [last, ints(b, [step])]), ints(b, [size])])
+    cut = Slice(starts=(0,) * rank, ends=None, strides=(1,) * rank)
+    found = b.add(cut, [x, None, joined(b, ends), None], quant=x.quant)
+    assert x.shape is not None
+    kept = tuple(None if i in axes else dim for i, dim in enumerate(x.shape))
+    found.type = found.type.with_shape(kept)
+    return found
+
+
 def turn_round(node: Node, b: Builder) -> list[Value] | None:
     """SAME padding of open extents with the odd element first: the op on what is turned round."""
     op = node.op
@@ -238,8 +265,12 @@ def turn_round(node: Node, b: Builder) -> list[Value] | None:
     if not (op.padding.same and op.padding.lower) or x.shape is None:
         return None
     axes = tuple(spatial_dims(len(x.shape), op.layout))
+    window = static_shape(None if weights.shape is None else weights.shape[1:-1])
+    if window is None:
+        return None
+    reach = [(n - 1) * spread + 1 for n, spread in zip(window, op.dilation, strict=True)]
     padding = Padding(op.padding.before, op.padding.after, same=True)
-    turned = b.add(Reverse(axes=axes), [x])
+    turned = b.add(Reverse(axes=axes), [within_windows(b, x, axes, reach, op.stride)])
     filters = b.add(Reverse(axes=tuple(range(1, len(op.stride) + 1))), [weights])
     result = b.add(
         op.replace(padding=padding), [turned, filters, bias], quant=node.outputs[0].quant

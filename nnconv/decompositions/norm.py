@@ -9,13 +9,13 @@ from nnconv.decompositions.diagonal import counted
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Layout, Op
-from nnconv.ir.types import static_shape
+from nnconv.ir.types import element_count
 from nnconv.ops import elementwise as e
 from nnconv.ops import norm as n
 from nnconv.ops.pool import AveragePool2D
 from nnconv.ops.quantize import Cast
 from nnconv.ops.reduce import ArgMax, ReduceMax, ReduceSum
-from nnconv.ops.shape import Reshape, Transpose
+from nnconv.ops.shape import Reshape, ShapeOf, Transpose
 from nnconv.ops.spatial import Padding
 
 LEAST_NORM = 1e-19
@@ -45,10 +45,9 @@ def by_pool(node: Node, b: Builder) -> list[Value] | None:
     op, x = node.op, node.inputs[0]
     assert isinstance(op, n.LocalResponseNormalization)
     assert x is not None
-    dims = static_shape(None if x.shape is None else x.shape[1:])
-    if x.shape is None or dims is None or not 0 < op.axis < len(x.shape):
+    if x.shape is None or not 0 < op.axis < len(x.shape) or not x.dtype.is_float:
         return None
-    if not x.dtype.is_float:
+    if not isinstance(x.shape[op.axis], int):
         return None
     rank = len(x.shape)
     there = (*(i for i in range(rank) if i != op.axis), op.axis)
@@ -56,10 +55,10 @@ def by_pool(node: Node, b: Builder) -> list[Value] | None:
     data = b.add(Transpose(perm=there), [x]) if turned else x
     extents = [x.shape[i] for i in there]
     channels = x.shape[op.axis]
-    area = int(np.prod([d for d in extents[1:-1] if isinstance(d, int)]))
+    area = element_count(extents[1:-1])
     assert isinstance(channels, int)
     squares = b.add(e.Mul(), [data, data])
-    flat = b.add(Reshape(shape=(-1, area, channels, 1)), [squares])
+    flat = b.add(Reshape(shape=(-1, 1 if area is None else area, channels, 1)), [squares])
     size = 2 * op.radius + op.behind + 1
     mean = AveragePool2D(
         layout=Layout.NHWC,
@@ -68,14 +67,24 @@ def by_pool(node: Node, b: Builder) -> list[Value] | None:
         padding=Padding((0, op.radius), (0, op.radius + op.behind)),
         count_padding=True,
     )
-    whole = tuple(d if isinstance(d, int) else -1 for d in extents)
-    total = b.add(Reshape(shape=whole), [b.add(mean, [flat])])
+    total = _like(b.add(mean, [flat]), data, b)
     scaled = b.add(e.Mul(), [total, _number(b, op.alpha * size, x)])
     base = b.add(e.Add(), [scaled, _number(b, op.bias, x)])
     result = b.add(e.Mul(), [data, _inverse_power(base, op.beta, b)])
     if turned:
         result = b.add(Transpose(perm=tuple(there.index(i) for i in range(rank))), [result])
     return [result]
+
+
+def _like(value: Value, other: Value, b: Builder) -> Value:
+    """A value in the shape of another."""
+    assert other.shape is not None
+    whole = tuple(dim if isinstance(dim, int) else -1 for dim in other.shape)
+    if whole.count(-1) <= 1:
+        return b.add(Reshape(shape=whole), [value])
+    result = b.add(Reshape(shape=None), [value, b.add(ShapeOf(), [other])])
+    result.type = result.type.with_shape(other.shape)
+    return result
 
 
 def _inverse_power(base: Value, beta: float, b: Builder) -> Value:

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
-from nnconv.decompositions.conv import with_height
+from nnconv.decompositions.conv import with_height, within_windows
 from nnconv.decompositions.refit import split_activation
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -299,7 +299,9 @@ def turn_round(node: Node, b: Builder) -> list[Value] | None:
         return None
     axes = tuple(spatial_dims(len(x.shape), op.layout))
     padding = Padding(op.padding.before, op.padding.after, same=True)
-    turned = b.add(Reverse(axes=axes), [x], quant=x.quant)
+    reach = [(n - 1) * spread + 1 for n, spread in zip(op.window, op.dilations, strict=True)]
+    data = within_windows(b, x, axes, reach, op.stride)
+    turned = b.add(Reverse(axes=axes), [data], quant=x.quant)
     result = b.add(op.replace(padding=padding), [turned], quant=y.quant)
     return [b.add(Reverse(axes=axes), [result], quant=y.quant)]
 

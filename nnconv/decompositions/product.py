@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.constants import MOST_ELEMENTS, scalar
+from nnconv.decompositions.extents import extent, ints, joined
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.types import Dim, broadcast_dims
+from nnconv.ir.types import Dim, broadcast_dims, element_count
 from nnconv.ops import elementwise as e
 from nnconv.ops import product as p
 from nnconv.ops.matmul import FullyConnected, MatMul
@@ -106,6 +107,10 @@ class _Open(Exception):  # noqa: N818 - a signal inside this file
     """More extents than one aren't known."""
 
 
+_Places = Mapping[str, tuple[Value, int]]
+"""Where each label's extent is to be found: an operand and one of its dimensions."""
+
+
 class _Term:
     """An operand of an Einsum under way: a value and the label of each of its dimensions."""
 
@@ -174,15 +179,20 @@ def _contracted(
     values: Sequence[Value], labels: Sequence[Sequence[str]], result: Sequence[str], b: Builder
 ) -> Value:
     terms = [_Term(v, names).without_repeats(b) for v, names in zip(values, labels, strict=True)]
+    places: dict[str, tuple[Value, int]] = {}
+    for value, names in zip(values, labels, strict=True):
+        for axis, (label, dim) in enumerate(zip(names, value.shape or (), strict=True)):
+            if dim != 1:  # which another operand's may be spread over
+                places.setdefault(label, (value, axis))
     done, *others = terms
     for place, other in enumerate(others):
         later = {label for term in others[place + 1 :] for label in term.labels} | set(result)
         left = done.summed(set(other.labels) | later, b)
-        done = _product(left, other.summed(set(done.labels) | later, b), later, b)
+        done = _product(left, other.summed(set(done.labels) | later, b), later, places, b)
     return done.summed(set(result), b).ordered(result, b)
 
 
-def _product(left: _Term, right: _Term, kept: set[str], b: Builder) -> _Term:
+def _product(left: _Term, right: _Term, kept: set[str], places: _Places, b: Builder) -> _Term:
     """Two operands multiplied, and summed over what both have and nothing needs any more."""
     shared = [label for label in left.labels if label in right.labels]
     inner = [label for label in shared if label not in kept]
@@ -194,39 +204,52 @@ def _product(left: _Term, right: _Term, kept: set[str], b: Builder) -> _Term:
     batch = [label for label in shared if label in kept]
     rows = [label for label in left.labels if label not in right.labels]
     columns = [label for label in right.labels if label not in left.labels]
-    a = _matrix(left, (batch, rows, inner), b)
-    c = _matrix(right, (batch, inner, columns), b)
+    a = _matrix(left, (batch, rows, inner), places, b)
+    c = _matrix(right, (batch, inner, columns), places, b)
     product = b.add(MatMul(), [a, c])
-    extents = [broadcast_dims(sizes.get(x, 1), other_sizes.get(x, 1)) for x in batch]
-    extents += [sizes[label] for label in rows] + [other_sizes[label] for label in columns]
+    extents = {x: broadcast_dims(sizes.get(x, 1), other_sizes.get(x, 1)) for x in batch}
+    extents |= {x: sizes[x] for x in rows} | {x: other_sizes[x] for x in columns}
     if len(rows) != 1 or len(columns) != 1:
-        product = _reshaped(product, extents, b)
+        product = _reshaped(product, [[label] for label in extents], extents, places, b)
     return _Term(product, [*batch, *rows, *columns])
 
 
-def _matrix(term: _Term, groups: Sequence[Sequence[str]], b: Builder) -> Value:
+def _matrix(term: _Term, groups: Sequence[Sequence[str]], places: _Places, b: Builder) -> Value:
     """Matrices [batch ..., first group, second group]: each group one dimension."""
     batch, first, second = groups
     sizes = term.extents()
     value = term.ordered([*batch, *first, *second], b)
     if len(first) == 1 and len(second) == 1:
         return value
-    grouped = [_product_of([sizes[label] for label in group]) for group in (first, second)]
-    return _reshaped(value, [*(sizes[label] for label in batch), *grouped], b)
+    return _reshaped(value, [*([label] for label in batch), first, second], sizes, places, b)
 
 
-def _product_of(dims: Sequence[Dim]) -> Dim:
-    if len(dims) == 1:
-        return dims[0]
-    numbers = [dim for dim in dims if isinstance(dim, int)]
-    return math.prod(numbers) if len(numbers) == len(dims) else None
-
-
-def _reshaped(value: Value, dims: Sequence[Dim], b: Builder) -> Value:
-    shape = tuple(dim if isinstance(dim, int) else -1 for dim in dims)
-    if shape.count(-1) > 1:
-        raise _Open
-    return b.add(Reshape(shape=shape), [value])
+def _reshaped(
+    value: Value,
+    groups: Sequence[Sequence[str]],
+    sizes: Mapping[str, Dim],
+    places: _Places,
+    b: Builder,
+) -> Value:
+    """A value with one dimension a group of labels."""
+    dims = [element_count(tuple(sizes[label] for label in group)) for group in groups]
+    shape = tuple(-1 if dim is None else dim for dim in dims)
+    if shape.count(-1) <= 1:
+        return b.add(Reshape(shape=shape), [value])
+    parts = []
+    for group in groups:
+        known = tuple(dim for x in group if isinstance(dim := sizes[x], int))
+        count = ints(b, [math.prod(known)])
+        for label in group:
+            if not isinstance(sizes[label], int):
+                if label not in places:
+                    raise _Open
+                source, axis = places[label]
+                count = b.add(e.Mul(), [count, extent(b, source, axis)])
+        parts.append(count)
+    result = b.add(Reshape(shape=None), [value, joined(b, parts)])
+    result.type = result.type.with_shape(tuple(dims))
+    return result
 
 
 def _elementwise(left: _Term, right: _Term, b: Builder) -> _Term:

@@ -6,7 +6,6 @@ from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Op
-from nnconv.ir.types import element_count
 from nnconv.ops.norm import Hardmax, LogSoftmax, Softmax
 from nnconv.ops.shape import Reshape, ShapeOf
 
@@ -37,14 +36,7 @@ def import_softmax(s: Source) -> None:
 def _emit_flat(s: Source, op: Op, x: Value, axis: int) -> None:
     """An op along the rows of a matrix of the dimensions before ``axis`` and those from it on."""
     assert x.shape is not None
-    rest = element_count(x.shape[axis:])
-    if rest is None:
-        raise s.unsupported(
-            f"the extents from dimension {axis} on aren't known",
-            hint="Give the shapes of the inputs (--input-shape).",
-        )
-    count = element_count(x.shape[:axis])
-    rows = s.add(Reshape(shape=(-1 if count is None else count, rest)), [x])
+    (rows,) = s.standard("Flatten", [x], {"axis": axis})
     result = s.add(op, [rows])
     fixed = tuple(dim if isinstance(dim, int) else -1 for dim in x.shape)
     if fixed.count(-1) <= 1:
