@@ -11,7 +11,7 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation
 from nnconv.ir.quant import Quant
 from nnconv.ops.elementwise import Mul, Sub
-from nnconv.ops.quantize import Cast
+from nnconv.ops.quantize import Bitcast, Cast
 
 CODES = frozenset(
     {DType.INT4, DType.UINT4, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32}
@@ -22,7 +22,8 @@ class Widened(NamedTuple):
     """(codes - zero point) * scale.
 
     Attributes:
-        codes: the stored numbers.
+        codes: the stored numbers, with the parameters that they have before they are taken for
+            mere numbers, if they have some.
         quant: the parameters.
         cast: the node that makes floats of them.
         inner: what else comes before the product: the Sub, if there is one.
@@ -66,6 +67,10 @@ def _widened(value: Value, scale: Value) -> Widened | None:
     if codes is None or codes.dtype not in CODES or maker.outputs[0].dtype is not DType.FLOAT32:
         return None
     quant = _parameters(codes, scale, points)
+    reread = codes.producer
+    if reread is not None and isinstance(reread.op, Bitcast) and codes.quant is None:
+        source = reread.inputs[0]
+        codes = source if source is not None and source.dtype is codes.dtype else codes
     return None if quant is None else Widened(codes, quant, maker, inner)
 
 

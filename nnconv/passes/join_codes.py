@@ -8,6 +8,7 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.types import TensorType
 from nnconv.ops.affine import widened
+from nnconv.ops.norm import LogSoftmax, Softmax
 from nnconv.ops.quantize import Dequantize
 from nnconv.ops.rewrite import constant_behind, transposed
 from nnconv.ops.shape import Transpose
@@ -18,7 +19,8 @@ class JoinCodesPass(Pass):
     """Turns (codes - zero point) * scale of a constant into a Dequantize of it.
 
     So the constant is known as the weights that it is, and keeps its small type in the file. A
-    Transpose behind it becomes one of the codes.
+    Transpose behind it becomes one of the codes. A Softmax doesn't see a zero point, so
+    that a file may leave it out before one: there it comes back.
     """
 
     name: ClassVar[str] = "join_codes"
@@ -29,6 +31,9 @@ class JoinCodesPass(Pass):
         for node in graph.nodes:
             if isinstance(node.op, Transpose):
                 modified |= _turn(node)
+                continue
+            if isinstance(node.op, Softmax | LogSoftmax):
+                modified |= _level(node)
                 continue
             found = widened(node)
             if found is None or (found.codes.data is None and found.codes.quant != found.quant):
@@ -42,6 +47,23 @@ class JoinCodesPass(Pass):
             node.set_inputs([codes])
             modified = True
         return modified
+
+
+def _level(node: Node) -> bool:
+    """Let a Softmax of codes times their scale read what they stand for: all are moved alike."""
+    x = node.inputs[0]
+    maker = None if x is None else x.producer
+    found = None if maker is None else widened(maker)
+    if found is None or x is None or maker is None or x.use_count != 1:
+        return False
+    quant = found.codes.quant
+    if quant is None or not quant.is_per_tensor or quant.scale != found.quant.scale:
+        return False
+    if not found.quant.is_per_tensor:
+        return False
+    maker.op = Dequantize(dtype=x.dtype)
+    maker.set_inputs([found.codes])
+    return True
 
 
 def _turn(node: Node) -> bool:

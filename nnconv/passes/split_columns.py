@@ -96,14 +96,16 @@ def _merged(node: Node, op: Conv2D) -> _Merged | None:
 
 
 def _codes(weights: Value) -> np.ndarray | None:
-    """Constant weights, whose 0 is a real 0."""
+    """Constant weights less their zero point, of which there may be one alone."""
     source = constant_behind(weights)
     if source is None or source.data is None:
         return None
     quant = source.quant
-    if quant is not None and (quant.block or not quant.is_symmetric or quant.axis not in (None, 0)):
+    if quant is None or (quant.is_symmetric and not quant.block and quant.axis in (None, 0)):
+        return source.data
+    if not quant.is_per_tensor or source.dtype.bits > 8:
         return None
-    return source.data
+    return source.data.astype(np.int16) - np.int16(quant.zero_point[0])
 
 
 def _split(node: Node, op: Conv2D, merged: _Merged, outputs: set[Value]) -> bool:
@@ -211,6 +213,8 @@ def _constants(node: Node, filters: np.ndarray, count: int) -> tuple[Value, Valu
     first = _first_of(source.quant, count)
     if source.quant is not None and first is None:
         return None
+    if first is not None and first.is_per_tensor and not first.is_symmetric:
+        filters = (filters + first.zero_point[0]).astype(source.dtype.numpy)
     kind = TensorType(source.dtype, tuple(filters.shape), first)
     made = Value(source.name, kind, data=np.ascontiguousarray(filters), origin=source.origin)
     if bias is None or count == 1:

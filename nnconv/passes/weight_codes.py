@@ -136,7 +136,8 @@ def with_bias(x: TensorType, weights: Value, bias: Value | None, filters: int) -
     if not np.all(np.isfinite(real)):
         return "its bias isn't finite"
     wide = x.dtype.bits > 8
-    if not wide and np.any(np.abs(real) > scale * MOST_BIAS):
+    kept = bias.dtype is DType.INT32 and _is_at(bias, scale)  # it is what the source adds
+    if not wide and not kept and np.any(np.abs(real) > scale * MOST_BIAS):
         raised = _raised(weights, x.quant, real, filters)
         if isinstance(raised, str):
             return raised

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from nnconv.backends.reference.executor import run_graph
 
-from nnconv.ir import Builder, DType, Graph, Model, Quant, Signature, Value
+from nnconv.ir import Builder, DType, Graph, Model, Quant, Signature, TensorType, Value
 from nnconv.ops.elementwise import Add, Mul, Sub
 from nnconv.ops.matmul import FullyConnected, MatMul
+from nnconv.ops.norm import Softmax
 from nnconv.ops.product import Gemm
-from nnconv.ops.quantize import Cast, Dequantize
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
 from nnconv.ops.shape import Transpose
 from nnconv.passes.base import run_passes
 from nnconv.passes.join_codes import JoinCodesPass
@@ -117,3 +118,18 @@ def test_what_no_parameters_say_stays(reason):
         point = {"half a point": 0.5, "far point": 200.0}.get(reason, 0.0)
         y = net.widened(net.const(-1.0 if reason == "negative" else 0.5), net.const(point))
     assert Dequantize not in net.run(y)
+
+
+def _behind_softmax(point: int, scale: float) -> list[type]:
+    net = _Net()
+    quant = Quant.per_tensor(0.25, point)
+    codes = net.b.add(Quantize(dtype=DType.UINT8), [net.x], quant=quant)
+    plain = net.b.add_typed(Bitcast(dtype=DType.UINT8), [codes], [TensorType(DType.UINT8, (4, 3))])
+    real = net.b.add(Mul(), [net.real(plain[0]), net.const(scale)])
+    return net.run(net.b.add(Softmax(axis=1), [real]))
+
+
+def test_a_softmax_does_not_see_the_zero_point():
+    assert _behind_softmax(96, 0.25) == [Quantize, Dequantize, Softmax, Add]
+    assert Dequantize not in _behind_softmax(96, 0.5)
+    assert _behind_softmax(0, 0.25) == [Quantize, Dequantize, Softmax, Add]

@@ -30,6 +30,7 @@ def _net(
     stride: tuple[int, int] = (1, 1),
     pads: tuple[int, int] = (1, 1),
     depthwise: bool = False,
+    point: int = 0,
 ) -> Builder:
     """One convolution of floats, widened codes, or codes."""
     rng = np.random.default_rng(0)
@@ -46,7 +47,8 @@ def _net(
     whole = (filters, rows, columns, 1 if depthwise else shape[3])
     weights = rng.integers(1, 127, whole).astype(np.int8)
     scales = rng.uniform(0.01, 0.1, filters).astype(np.float32).tolist()
-    each = Quant.per_channel(scales, axis=0)
+    scales = scales[:1] * filters if point else scales
+    each = Quant.per_tensor(scales[0], point) if point else Quant.per_channel(scales, axis=0)
     if kind == "codes":
         x = b.input("x", DType.INT8, shape, quant=DATA)
         product = Quant.per_channel([s * DATA.scale[0] for s in scales], axis=0)
@@ -100,6 +102,7 @@ CASES = {
     "one column": {"window": (3, 1, 5), "pads": (0, 0)},
     "wide window": {"window": (2, 6, 4), "pads": (2, 2)},
     "depthwise": {"shape": (2, 5, 8, 8), "depthwise": True},
+    "one zero point": {"point": 5},
     "depthwise, step 2": {"shape": (2, 6, 8, 8), "depthwise": True, "stride": (2, 2)},
 }
 
@@ -157,7 +160,7 @@ def test_filters_that_are_no_one_set_stay_apart():
     assert [type(n.op) for n in b.graph.nodes] == [Conv2D, Reshape]
 
 
-@pytest.mark.parametrize("reason", ["rows", "odd step", "groups", "zero point", "run time"])
+@pytest.mark.parametrize("reason", ["rows", "odd step", "groups", "zero points", "run time"])
 def test_what_is_no_merge_stays(reason):
     b, wide, op, weights = _merged_by_hand()
     (x,) = b.graph.inputs
@@ -170,8 +173,9 @@ def test_what_is_no_merge_stays(reason):
     elif reason == "groups":
         op, weights = op.replace(groups=2), weights[..., :2]
     constant = b.const(np.ascontiguousarray(weights))
-    if reason == "zero point":
-        codes = b.const((weights * 9).astype(np.int8), quant=Quant.per_tensor(0.1, 1))
+    if reason == "zero points":
+        each = Quant(scale=(0.1,) * 4, zero_point=(0, 1, 2, 3), axis=0)
+        codes = b.const((weights * 9).astype(np.int8), quant=each)
         constant = b.add(Dequantize(dtype=DType.FLOAT32), [codes])
     elif reason == "run time":
         constant = b.add(Neg(), [constant])
