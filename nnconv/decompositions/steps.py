@@ -140,7 +140,8 @@ def run_steps(
     """Run the steps over a projected input [T,B,G]: all results [T,B,H], the last states."""
     steps = projected.shape[0] if projected.shape is not None else None
     if steps == 0:
-        return b.const(np.zeros((0, 1, 1), projected.dtype.numpy)), list(states)
+        dims = [d if isinstance(d, int) else 1 for d in states[0].shape or (1, 1)]
+        return b.const(np.zeros((0, *dims), projected.dtype.numpy)), list(states)
     if isinstance(steps, int) and is_unrolled(steps, run.weights):
         return _unrolled(b, projected, steps, states, run)
     return _looped(b, projected, steps, states, run)

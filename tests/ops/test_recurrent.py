@@ -287,6 +287,17 @@ def test_recurrent(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)
 
 
+@pytest.mark.parametrize("op", GATES)
+def test_no_steps(op: str, tmp_path: Path) -> None:
+    plain = layer(f"no steps {op}", op, both=True, given="bhc", steps=0)
+    states = [plain.feeds[name] for name in "hc" if name in plain.feeds]
+    wanted = [np.zeros((0, 2, BATCH, SIZE), np.float32), *states]
+    count = 3 if op == "LSTM" else 2
+    # onnxruntime may end the process on nothing
+    case = replace(plain, more=(), expected=wanted[:count], routes=("reference", "tflite"))
+    check_routes(case, tmp_path)
+
+
 def pytorch_like(open_dims: Sequence[int]) -> OnnxCase:
     """A layer behind a transpose, its states zeros of a shape that is computed; then a head."""
     rng = np.random.default_rng(0)
