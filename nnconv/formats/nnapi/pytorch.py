@@ -220,5 +220,5 @@ def _weights_beside(file: Path) -> list[Array]:
             names = set(arrays.files)
             count = next(i for i in range(len(names) + 1) if f"w{i}" not in names)
             return [arrays[f"w{i}"] for i in range(count)]
-    except (ValueError, EOFError, KeyError, NotImplementedError) as error:
+    except (ValueError, EOFError, KeyError, RuntimeError) as error:
         raise InvalidModelError(f"it holds no arrays: {error}", path=os.fspath(beside)) from error

@@ -200,7 +200,7 @@ class _Archive:
         try:
             with zipfile.ZipFile(path) as opened:
                 entries = opened.infolist()
-        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, OSError, ValueError, RuntimeError) as error:
             raise self.fail(f"it is no archive: {error}") from error
         names = [entry.filename for entry in entries]
         if len(set(names)) != len(names):

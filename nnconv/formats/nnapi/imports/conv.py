@@ -176,16 +176,13 @@ def _transposed_padding(
     dims = spatial_dims(4, layout)
     if len(sizes) != 4 or not all(sizes[dim] > 0 for dim in dims):
         raise s.unsupported("the result's shape is computed at run time")
-    before_after = []
+    cut = []
     for dim, size, step in zip(dims, window, stride, strict=True):
         total = (-(-sizes[dim] // step) - 1) * step + size - sizes[dim]
-        before = max(total, 0) // 2
-        before_after.append((before, total - before))
-    padding = Padding(
-        tuple(before for before, _ in before_after),
-        tuple(max(after, 0) for _, after in before_after),
-    )
-    return padding, tuple(max(-after, 0) for _, after in before_after)
+        start = max(total, 0) // 2
+        cut.append((start, total - start))
+    padding = Padding(tuple(start for start, _ in cut), tuple(max(end, 0) for _, end in cut))
+    return padding, tuple(max(-end, 0) for _, end in cut)
 
 
 IMPORTERS: dict[str, Importer] = {
