@@ -273,6 +273,9 @@ def decompose_layer(node: Node, b: Builder) -> Sequence[Value] | None:
     going_out = graph.output_set()
     wanted = [bool(v.use_count) or v in going_out for v in node.outputs]
     lengths = node.inputs[4] if len(node.inputs) > 4 else None
+    steps = x.shape[0]
+    if lengths is not None and lengths.data is not None and isinstance(steps, int):
+        lengths = None if (lengths.data >= steps).all() else lengths
     if lengths is not None and lengths.dtype is not DType.INT32:
         lengths = b.add(Cast(dtype=DType.INT32), [lengths])
     sequences, last = [], []

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from support.onnx_routes import OnnxCase, check_routes, node, run_onnxruntime
+from support.tflite_spine import tflite_ops
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 BATCH, DEPTH, SIZE = 2, 5, 3
@@ -285,6 +286,20 @@ TYPED = [
 @pytest.mark.parametrize("case", [*CASES, *QUANTIZED, *TYPED], ids=str)
 def test_recurrent(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_full_lengths_cost_nothing(op: str, tmp_path: Path) -> None:
+    plain = layer(f"whole {op}", op, lengths=(4, 4))
+    feeds = {name: array for name, array in plain.feeds.items() if name != "lengths"}
+    case = replace(
+        plain,
+        feeds=feeds,
+        more=(),
+        constants={**plain.constants, "lengths": plain.feeds["lengths"]},
+    )
+    check_routes(case, tmp_path)
+    assert "SELECT_V2" not in tflite_ops((tmp_path / "case.tflite").read_bytes())
 
 
 @pytest.mark.parametrize("op", GATES)
