@@ -18,7 +18,7 @@ from nnconv.ir.op import (
     op_class,
     operand_type,
 )
-from nnconv.ir.types import Dim, TensorType, normalize_axis
+from nnconv.ir.types import Dim, TensorType, element_count, normalize_axis
 from nnconv.ops.shape import Move, index_operand, moved
 
 
@@ -126,6 +126,11 @@ class Pad(Move):
             return moved(x, None)
         if self.before is None or self.after is None:
             kept = range(0) if self.axes is None else self.axes
+            pads = types[1] if len(types) > 1 else None
+            count = None if pads is None else element_count(pads.shape)
+            dims = len(x.shape) if self.axes is None else len(self.axes)
+            if count not in (None, 2 * dims):
+                raise ValueError(f"{count} pads for {dims} dimensions")
             known = self.axes is not None
             return moved(
                 x, tuple(d if known and i not in kept else None for i, d in enumerate(x.shape))
