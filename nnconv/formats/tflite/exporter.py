@@ -93,6 +93,9 @@ class FileTarget:
         index = len(self.subgraphs)
         self.subgraphs.append(None)
         target = Target(self)
+        refused = [_too_large(value) for value in graph.inputs if not _fits(value.shape)]
+        if refused:
+            return index, refused
         for value in graph.inputs:
             target.declare(value)
         refused = target.run(graph)
@@ -252,6 +255,8 @@ class Target:
         return self.result("QUANTIZE", [self.tensor(value)], kind, ("QuantizeOptions", {}))
 
     def _add_tensor(self, kind: TensorType, name: str, data: np.ndarray | None = None) -> int:
+        if not _fits(kind.shape):
+            raise Refused(f"`{name}` has the shape {list(kind.shape or ())}, {_LIMIT}")
         shape, signature = file_shape(kind.shape)
         self.tensors.append(
             build.Tensor(
@@ -509,6 +514,25 @@ def data_operands(node: Node) -> list[int]:
     formal = node.op.operands
     roles = [formal[min(i, len(formal) - 1)].role for i in range(len(node.inputs))]
     return [i for i, role in enumerate(roles) if role is Role.DATA]
+
+
+_GREATEST = DType.INT32.int_range[1]
+_LIMIT = "extents of .tflite files are int32"
+
+
+def _fits(shape: Shape) -> bool:
+    """Whether a file can hold the extents."""
+    return all(not isinstance(dim, int) or dim <= _GREATEST for dim in shape or ())
+
+
+def _too_large(value: Value) -> UnsupportedItem:
+    return UnsupportedItem(
+        op="input",
+        where=f"`{value.name}`",
+        why=f"it has the shape {list(value.shape or ())}, {_LIMIT}",
+        reason=Reason.IMPOSSIBLE,
+        hint="",
+    )
 
 
 def file_shape(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
