@@ -352,29 +352,25 @@ def devices(*, as_json: bool) -> None:
 def ops(*, format_name: str | None, as_json: bool) -> None:
     """List the ops that can be read and written, by format.
 
-    ONNX spells many ops as several nodes, so its table has the names of nnconv's own ops, and says
-    for which of them there is a reference kernel.
+    What can be read has the format's own names; what can be written has the names of nnconv's own
+    ops, since a format may spell one as several. Some are decomposed into ops that the format has.
     """
     from nnconv.backends import reference_ops
 
     from nnconv.formats.support import op_support
 
     tables = {name: op_support(name) for name in ([format_name] if format_name else FORMATS)}
-    kernels = reference_ops() if "onnx" in tables else set()
+    kernels = reference_ops()
     if as_json:
-        facts = {
-            name: [{**row._asdict(), "reference": row.op in kernels} for row in rows]
-            for name, rows in tables.items()
-        }
-        print_json(facts)
+        facts = {name: support._asdict() for name, support in tables.items()}
+        print_json({**facts, "reference": sorted(kernels)})
         return
-    for name, rows in tables.items():
-        columns = ("read", "write", *(("reference",) if name == "onnx" else ()))
-        cells = []
-        for row in rows:
-            can = (row.read, row.write, row.op in kernels)
-            cells.append((row.op, *("yes" if c else "" for c in can[: len(columns)])))
-        print_table(f"{name}: {len(rows)} ops", ("op", *columns), cells)
+    for name, support in tables.items():
+        rows = [(op,) for op in support.read]
+        print_table(f"{name}: {len(rows)} ops read", ("op",), rows)
+        written = [(op, how, "yes" if op in kernels else "") for op, how in support.write.items()]
+        title = f"{name}: {len(written)} of nnconv's ops written"
+        print_table(title, ("op", "form", "reference"), written)
 
 
 # --------------------------------------------------------------------------- errors and exit codes

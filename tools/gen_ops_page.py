@@ -22,8 +22,11 @@ from typing import Any
 import onnx.defs
 
 import nnconv.ops
+from nnconv.decompositions.base import decompositions_of
 from nnconv.formats.onnx.exporter import exporter_of
+from nnconv.formats.onnx.importer import importers as onnx_importers
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
+from nnconv.formats.tflite.exporter import exporter_of as tflite_exporter_of
 from nnconv.formats.tflite.importer import importers
 from nnconv.formats.tflite.scope import out_of_scope
 from nnconv.ir import Op
@@ -38,13 +41,16 @@ HEAD = """\
 Made by `tools/gen_ops_page.py` from the tables that reading and writing use; don't edit it.
 `nnconv ops` lists what an installed nnconv knows.
 
-An op of TFLite becomes one op, or a few, of the IR (`nnconv/ops`), and these become ONNX nodes of
-the standard domain. Which ones depends on types, shapes, quantization and opset: the tables name
-the main ones. What merely joins them (Cast, DequantizeLinear, Reshape, Slice, Add ...) is named
-where there is nothing else.
+An op of a file becomes one op, or a few, of the IR (`nnconv/ops`), and these become TFLite
+operators or ONNX nodes of the standard domain. Which ones depends on types, shapes, quantization
+and opset: the tables name the main ones. What merely joins them (Cast, DequantizeLinear, Reshape,
+Slice, Add ...) is named where there is nothing else. An op that TFLite lacks is decomposed into
+others of the IR.
 """
 
 AROUND = {"Cast", "QuantizeLinear", "DequantizeLinear"}
+BUILTIN_JOINTS = {"CAST", "QUANTIZE", "DEQUANTIZE", "RESHAPE", "SHAPE", "ADD", "SUB", "MUL"}
+MERE_MOVES = {"Reshape", "Cast", "Squeeze", "Unsqueeze", "Transpose", "Identity", "ShapeOf"}
 JOINTS = {
     *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Concat", "Slice", "Split", "Gather"),
     *("Shape", "Range", "Expand", "ConstantOfShape", "Identity", "Add", "Sub", "Mul", "Div", "Mod"),
@@ -118,10 +124,10 @@ def members_of(helper: type) -> Iterator[object]:
         yield member.fget if isinstance(member, property) else member
 
 
-def ir_ops(name: str, importer: Callable[..., Any]) -> list[str]:
-    """The IR ops that a TFLite op may become."""
+def ir_ops(name: str, importer: Callable[..., Any], format_name: str = "tflite") -> list[str]:
+    """The IR ops that a format's op may become."""
     kinds = set()
-    for value in mentioned(importer, name, "nnconv.formats.tflite"):
+    for value in mentioned(importer, name, f"nnconv.formats.{format_name}"):
         kind = value if isclass(value) else type(value)
         if issubclass(kind, Op) and is_kind(kind):
             kinds.add(kind.__name__)
@@ -140,6 +146,27 @@ def onnx_nodes(op: type[Op]) -> list[str]:
         found = (names | AROUND) & own or names or own or {"DequantizeLinear"}
         return sorted(found)
     return sorted((names - JOINTS) | (names & own))
+
+
+def tflite_operators(op: type[Op]) -> list[str]:
+    """The TFLite operators that an IR op may become."""
+    exporter = tflite_exporter_of(op)
+    if exporter is None:
+        return []
+    texts = {v for v in mentioned(exporter, op, "nnconv.formats.tflite") if isinstance(v, str)}
+    names = {text for text in texts if text in BUILTIN_OPERATOR}
+    return sorted(names - BUILTIN_JOINTS) or sorted(names)
+
+
+def parts_written(op: type[Op]) -> list[str]:
+    """The IR ops that an op may be decomposed into."""
+    kinds: set[str] = set()
+    for decomposition in decompositions_of(op):
+        for value in mentioned(decomposition, op, "nnconv.decompositions"):
+            kind = value if isclass(value) else type(value)
+            if issubclass(kind, Op) and is_kind(kind) and kind is not op:
+                kinds.add(kind.__name__)
+    return sorted(kinds - MERE_MOVES) or sorted(kinds)
 
 
 def table(columns: list[str], rows: list[list[str]]) -> Iterator[str]:
@@ -167,8 +194,26 @@ def render() -> str:
             reasons.setdefault(refusal["why"], []).append(name)
     lines += [f"- {', '.join(names)}: {why}." for why, names in reasons.items()]
     lines += ["", "## ONNX\n"]
-    rows = [[op.__name__, stem, ", ".join(onnx_nodes(op))] for op, stem in op_classes().items()]
-    lines += table(["IR", "family", "ONNX"], rows)
+    read = onnx_importers()
+    rows = [
+        [name, ", ".join(ir_ops(name, read[name], "onnx")) or RESOLVED]
+        for name in sorted(read, key=lambda n: (":" in n, n))
+    ]
+    lines += table(["ONNX", "IR"], rows)
+    lines.append(
+        "Ops that aren't listed are read by the definitions that ONNX itself gives of them.\n"
+    )
+    lines += ["## Written\n"]
+    rows = [
+        [
+            op.__name__,
+            stem,
+            ", ".join(onnx_nodes(op)),
+            ", ".join(tflite_operators(op)) or ", ".join(f"*{n}*" for n in parts_written(op)),
+        ]
+        for op, stem in op_classes().items()
+    ]
+    lines += table(["IR", "family", "ONNX", "TFLite, or *IR*"], rows)
     return "\n".join(lines)
 
 

@@ -2,55 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import NamedTuple
 
 from nnconv.errors import UsageError
 from nnconv.formats import FORMATS
+from nnconv.ir.op import Op
 
 
 class OpSupport(NamedTuple):
-    """One op of a format.
+    """What a format can do.
 
     Attributes:
-        op: its name; for ONNX, which spells many ops as several nodes, the name in nnconv's IR.
-        read: whether models that have it can be read.
-        write: whether it can be written.
+        read: the format's own ops that can be read, by their names there.
+        write: the ops of nnconv's IR that can be written, each with how: by an ``own`` form, or
+            ``decomposed`` into ops that have one.
     """
 
-    op: str
-    read: bool
-    write: bool
+    read: list[str]
+    write: dict[str, str]
 
 
-def op_support(format_name: str) -> list[OpSupport]:
-    """List the ops of a format that can be read or written, by name.
+def op_support(format_name: str) -> OpSupport:
+    """List the ops of a format that can be read, and those of the IR that it can hold.
 
     Raises:
         UsageError: there is no such format.
     """
-    if format_name == "tflite":
-        from nnconv.formats.tflite.importer import importers
+    if format_name not in FORMATS:
+        raise UsageError(f"there is no format {format_name!r}; formats are {', '.join(FORMATS)}.")
+    importer = import_module(f"nnconv.formats.{format_name}.importer")
+    exporter_of = import_module(f"nnconv.formats.{format_name}.exporter").exporter_of
+    decomposes = format_name != "onnx"  # whose exporters spell what it lacks themselves
+    write = {}
+    for op in ir_ops():
+        if exporter_of(op) is not None:
+            write[op.__name__] = "own"
+        elif decomposes and _is_decomposed(op):
+            write[op.__name__] = "decomposed"
+    return OpSupport(sorted(importer.importers()), dict(sorted(write.items())))
 
-        return [OpSupport(name, read=True, write=False) for name in sorted(importers())]
-    if format_name == "onnx":
-        return [OpSupport(name, read=False, write=True) for name in _onnx_exports()]
-    raise UsageError(f"there is no format {format_name!r}; formats are {', '.join(FORMATS)}.")
+
+def _is_decomposed(op: type[Op]) -> bool:
+    from nnconv.decompositions.base import decompositions_of
+
+    return bool(decompositions_of(op))
 
 
-def _onnx_exports() -> list[str]:
+def ir_ops() -> Iterator[type[Op]]:
+    """Every class of the IR's op families, bases of others among them."""
     import nnconv.ops
-    from nnconv.formats.onnx.exporter import exporter_of
-    from nnconv.ir import Op
 
-    names = set()
     for info in iter_modules(nnconv.ops.__path__):
         module = import_module(f"nnconv.ops.{info.name}")
         for cls in vars(module).values():
-            own = (
-                isinstance(cls, type) and issubclass(cls, Op) and cls.__module__ == module.__name__
-            )
-            if own and exporter_of(cls) is not None:
-                names.add(cls.__name__)
-    return sorted(names)
+            if isinstance(cls, type) and issubclass(cls, Op) and cls.__module__ == module.__name__:
+                yield cls
