@@ -399,6 +399,8 @@ class _Walk:
             other_low, other_high = range_of(kind)
             if other_low < low - reach or other_high > high + reach:
                 return "its result is quantized to several ranges"
+        if result.type.has_codes and result.dtype is not best.dtype:
+            return "its result has codes of another type already"  # which kernels may insist on
         if result.type.has_codes and not _covers(result.type, best):
             return "its codes end before those that they become"
         return best
