@@ -83,8 +83,11 @@ class GraphParts:
         self, op_type: str, inputs: Sequence[str], count: int, **attributes: Any
     ) -> list[str]:
         """Add an ONNX node of ``count`` results; returns their names."""
-        base = self._base()
-        results = [self.names.unique(f"{base}/{op_type}") for _ in range(count)]
+        wanted = self._base()
+        # What was written here before has such a name, which needn't grow each time.
+        if not f"{wanted.rpartition('/')[2]}_".startswith(f"{op_type}_"):
+            wanted = f"{wanted}/{op_type}"
+        results = [self.names.unique(wanted) for _ in range(count)]
         kept = {key: value for key, value in attributes.items() if value is not None}
         self.nodes.append(wire.Node(op_type, list(inputs), results, kept, name=results[0]))
         return results
