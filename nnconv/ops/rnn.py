@@ -52,9 +52,16 @@ class StepTypes(NamedTuple):
 
 @op_class
 class _Recurrent(Op):
+    """Base of the ops.
+
+    ``asymmetric`` is for the way back into a TFLite file alone: whether its kernels, which also
+    quantize the data of products with int8 weights, give that a zero point.
+    """
+
     activation: Activation = Activation.TANH
     time_major: bool = True
     reverse: bool = False
+    asymmetric: bool = False
 
     def _batch(self, x: TensorType) -> Dim:
         if x.shape is None:

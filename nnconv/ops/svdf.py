@@ -49,7 +49,7 @@ class Svdf(Op):
     behind the ``activation``.
 
     Operands: x [B,I]; W [F,I]; time weights [F,M]; bias [F / rank], optional; state [B,F*M].
-    Results: [B, F / rank]; the new state.
+    Results: [B, F / rank]; the new state. ``asymmetric``: as an Rnn's.
     Spelled: TFLite SVDF, NNAPI SVDF.
     """
 
@@ -57,6 +57,7 @@ class Svdf(Op):
 
     rank: int = 1
     activation: Activation = Activation.NONE
+    asymmetric: bool = False
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         return _svdf_types(types, self.rank)

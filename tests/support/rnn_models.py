@@ -260,6 +260,7 @@ def svdf(
     bias: bool = True,
     batch: int = BATCH,
     activation: str = "NONE",
+    **options: Any,
 ) -> Build:
     """SVDF with float activations."""
 
@@ -274,8 +275,8 @@ def svdf(
             b.const(normal(2, UNITS)) if bias else None,
             state,
         ]
-        options = {"rank": rank, "fused_activation_function": activation}
-        b.output(b.op("SVDF", operands, [("float32", (batch, UNITS))], options=options))
+        settings = {"rank": rank, "fused_activation_function": activation, **options}
+        b.output(b.op("SVDF", operands, [("float32", (batch, UNITS))], options=settings))
 
     return build
 

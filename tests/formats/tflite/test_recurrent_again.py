@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,35 @@ from ops.test_rnn_kinds import BASIC, BIDIRECTIONAL, RNN
 from ops.test_svdf import INTEGER_SVDF, SVDF
 from support.compare import assert_match
 from support.litert_worker import worker
+from support.rnn_models import LstmShape, rnn, sequence_lstm, svdf
 from support.spine import Case, case_inputs, model_bytes
 from support.tflite_spine import tflite_ops
 
-SOME = [*LSTM[::3], *GUARDED[::7], *WEIGHTS, *DYNAMIC, *INTEGER, *RNN[::2], *SVDF, *INTEGER_SVDF]
+HYBRID = [
+    Case(
+        f"{kind} quantizes around {'a zero point' if asymmetric else '0'}",
+        build(asymmetric_quantize_inputs=asymmetric),
+    )
+    for asymmetric in (False, True)
+    for kind, build in {
+        "lstm": partial(sequence_lstm, LstmShape(storage="int8"), 6),
+        "lstm step": partial(sequence_lstm, LstmShape(storage="int8"), None),
+        "rnn": partial(rnn, 6, storage="int8"),
+        "svdf": partial(svdf, rank=2, storage="int8"),
+    }.items()
+]
+
+SOME = [
+    *HYBRID,
+    *LSTM[::3],
+    *GUARDED[::7],
+    *WEIGHTS,
+    *DYNAMIC,
+    *INTEGER,
+    *RNN[::2],
+    *SVDF,
+    *INTEGER_SVDF,
+]
 NATIVE = [case for case in SOME if case.resolver is not None or case.expected is None]
 BOTH = [case for case in BIDIRECTIONAL if case.resolver is not None]
 
@@ -52,7 +78,7 @@ def check_runs(case: Case, before: bytes, after: bytes, *, steps: int = 1) -> No
                 a,
                 b,
                 quantized=b.dtype.kind in "iu",
-                tol=max(case.tolerance, 2e-5),
+                tol=2e-5,
                 steps=steps,
                 label=f"run {number}, {value.name}",
             )

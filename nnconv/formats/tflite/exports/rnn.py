@@ -72,7 +72,7 @@ def export_lstm(node: Node, t: Target) -> None:
     if op.steps is None:
         kinds = [v for v in values[9:18] if v is not None and v.dtype is DType.INT8]
         if is_hybrid(t, x, [*values[1:9], values[16]]):
-            version = 3 if sequence else 4
+            version = (2 if sequence else 3) + op.asymmetric
         elif kinds:
             raise t.refused("peepholes of 8 bits among float weights")
     elif x.dtype is not DType.INT8 or len(op.steps.gates) != 4:
@@ -87,7 +87,7 @@ def export_lstm(node: Node, t: Target) -> None:
         "fused_activation_function": number,
         "cell_clip": op.cell_clip,
         "proj_clip": op.projection_clip,
-        "asymmetric_quantize_inputs": version > 1,
+        "asymmetric_quantize_inputs": op.asymmetric,
     }
     if sequence:
         options = ("UnidirectionalSequenceLSTMOptions", {**fields, "time_major": op.time_major})
@@ -122,13 +122,13 @@ def export_rnn(node: Node, t: Target) -> None:
     sequence = x.type.rank == 3
     number = activation_number(t, op.activation)
     hybrid = is_hybrid(t, x, values[1:3])
-    fields = {"fused_activation_function": number, "asymmetric_quantize_inputs": hybrid}
+    fields = {"fused_activation_function": number, "asymmetric_quantize_inputs": op.asymmetric}
     if sequence:
         options = ("SequenceRNNOptions", {**fields, "time_major": op.time_major})
     else:
         options = ("RNNOptions", fields)
     name = "UNIDIRECTIONAL_SEQUENCE_RNN" if sequence else "RNN"
-    more: dict[str, Any] = {"version": 3 if hybrid else 1}
+    more: dict[str, Any] = {"version": 2 + op.asymmetric if hybrid else 1}
     more["mutating_variable_inputs"] = [i == 4 for i in range(5)]
     before = [t.tensor(v) for v in values]
     turned = sequence and op.reverse

@@ -18,7 +18,8 @@ def export_svdf(node: Node, t: Target) -> None:
     features = weights[0]
     assert features is not None
     hybrid = is_hybrid(t, x, [features])
-    _emit(node, t, activation_number(t, op.activation), 4 if hybrid else 1, asymmetric=hybrid)
+    version = (4 if op.asymmetric else 2) if hybrid else 1
+    _emit(node, t, activation_number(t, op.activation), version, asymmetric=op.asymmetric)
 
 
 def export_quantized_svdf(node: Node, t: Target) -> None:

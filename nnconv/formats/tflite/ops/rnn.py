@@ -108,6 +108,7 @@ def import_sequence_lstm(s: Source) -> None:
         steps = _integer_form(s, operands)
     op = Lstm(
         activation=_activation(s),
+        asymmetric=s.options.bool("asymmetric_quantize_inputs"),
         time_major=sequence and s.options.bool("time_major"),
         cell_clip=s.options.float("cell_clip"),
         projection_clip=s.options.float("proj_clip"),
@@ -240,6 +241,7 @@ def import_bidirectional_lstm(s: Source) -> None:
     options = s.options
     op = Lstm(
         activation=_activation(s),
+        asymmetric=s.options.bool("asymmetric_quantize_inputs"),
         time_major=options.bool("time_major"),
         cell_clip=options.float("cell_clip"),
         projection_clip=options.float("proj_clip"),
@@ -264,7 +266,11 @@ def import_bidirectional_lstm(s: Source) -> None:
 
 def import_bidirectional_rnn(s: Source) -> None:
     """BIDIRECTIONAL_SEQUENCE_RNN: an RNN each way, perhaps with an auxiliary input."""
-    op = Rnn(activation=_activation(s), time_major=s.options.bool("time_major"))
+    op = Rnn(
+        activation=_activation(s),
+        time_major=s.options.bool("time_major"),
+        asymmetric=s.options.bool("asymmetric_quantize_inputs"),
+    )
     inputs = _auxiliary(s, 9, range(10, 12))
     halves = []
     for reverse, first, aux in ((False, 1, 10), (True, 5, 11)):
@@ -322,7 +328,11 @@ def _bind_halves(s: Source, halves: Sequence[Value]) -> None:
 def import_rnn(s: Source) -> None:
     """RNN (one step) and UNIDIRECTIONAL_SEQUENCE_RNN."""
     sequence = s.op.name != "RNN"
-    op = Rnn(activation=_activation(s), time_major=sequence and s.options.bool("time_major"))
+    op = Rnn(
+        activation=_activation(s),
+        time_major=sequence and s.options.bool("time_major"),
+        asymmetric=s.options.bool("asymmetric_quantize_inputs"),
+    )
     operands = [s.operand(0), _weights(s, 1), _weights(s, 2), s.operand(3)]
     _, last = s.emit(op, [*operands, _state(s, 4, s.operand(1))])
     _keep_state(s, 4, last)
@@ -336,7 +346,11 @@ def import_svdf(s: Source) -> None:
     operands = [x, features, times, s.optional(3), s.state(4)]
     op: Op
     if x.dtype.is_float:
-        op = Svdf(rank=s.options.int("rank"), activation=_activation(s))
+        op = Svdf(
+            rank=s.options.int("rank"),
+            activation=_activation(s),
+            asymmetric=s.options.bool("asymmetric_quantize_inputs"),
+        )
     else:
         op = _quantized_svdf(s, operands)
     _, state = s.emit(op, operands)
