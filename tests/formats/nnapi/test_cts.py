@@ -12,14 +12,6 @@ from support.cts import find_vectors, read_vectors, verdict_of
 
 PARTS = 8
 
-UNREAD = {
-    "BOX_WITH_NMS_LIMIT",
-    "GENERATE_PROPOSALS",
-    "LSH_PROJECTION",
-    "RANDOM_MULTINOMIAL",
-}
-"""Operations that can't be read yet."""
-
 DIFFERENT_SAMPLES = "[0, 4] samples"
 """What the IR's RoiAlign lacks: counts of points that differ in height and width."""
 
@@ -31,9 +23,8 @@ INEXACT = {
 state of 16 bits is off by up to 40 of its steps."""
 
 
-def test_every_operation_has_an_importer_or_is_known_to_lack_one():
-    names = {code.name for code in OperationCode}
-    assert set(importers()) == names - UNREAD
+def test_every_operation_has_an_importer():
+    assert set(importers()) == {code.name for code in OperationCode}
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -44,7 +35,7 @@ def test_vectors_pass(part):
     wrong = {}
     for vector in read_vectors(path, part=part, parts=PARTS):
         verdict, reason = verdict_of(vector)
-        lacks = vector.operations & UNREAD or DIFFERENT_SAMPLES in reason
+        lacks = DIFFERENT_SAMPLES in reason
         wanted = "unsupported" if lacks else "failed" if vector.name in INEXACT else "passed"
         if verdict != wanted:
             wrong[vector.name] = f"{verdict}: {reason}"

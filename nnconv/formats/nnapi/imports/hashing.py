@@ -1,0 +1,30 @@
+"""Operations on the bytes of tensors, and random draws."""
+
+from __future__ import annotations
+
+from nnconv.formats.nnapi.importer import Importer, Source
+from nnconv.formats.nnapi.types import LSHProjectionType
+from nnconv.ops.hashing import LshProjection, Multinomial
+
+
+def import_lsh_projection(s: Source) -> None:
+    """LSH_PROJECTION."""
+    seeds, x, weights = s.operand("hash"), s.operand("input"), s.optional("weight")
+    kind = s.int("type")
+    dense = kind == LSHProjectionType.DENSE
+    if weights is not None and not dense:
+        raise s.fail("a sparse projection with weights")
+    op = LshProjection(dense=dense, apart=kind == LSHProjectionType.SPARSE)
+    s.emit(op, [seeds, x, weights])
+
+
+def import_random_multinomial(s: Source) -> None:
+    """RANDOM_MULTINOMIAL."""
+    op = Multinomial(samples=s.positive("samples"))
+    s.emit(op, [s.operand("logits"), s.operand("seeds")])
+
+
+IMPORTERS: dict[str, Importer] = {
+    "LSH_PROJECTION": import_lsh_projection,
+    "RANDOM_MULTINOMIAL": import_random_multinomial,
+}

@@ -1,0 +1,68 @@
+"""Ops on the bytes of tensors, and random draws."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from nnconv.ir.dtype import ANY, FLOATS, DType
+from nnconv.ir.op import Op, Operand, QuantRule, Role, Types, op_class, operand_type, require_rank
+from nnconv.ir.types import Dim, TensorType
+from nnconv.ops.gather import INDEX_TYPES
+
+MOST_BITS = 32
+"""Results are int32."""
+
+
+@op_class
+class LshProjection(Op):
+    """Locality-sensitive hashing: bits that are likely to be equal for like inputs.
+
+    A bit is whether the sum over rows i of weight i (1 without weights) times hash(seed, row i) is
+    above 0. The hash is FarmHash's Fingerprint64, taken as signed, of the seed as a float32 and of
+    the row's bytes as they are stored.
+
+    Operands: seeds [K, B], B at most 32; x [N, ...]; weights [N], optional. Results, int32: with
+    ``dense`` all bits [K * B], else for each k its bits as a number [K], the first the highest;
+    with ``apart`` k * 2**B is added to it. NNAPI LSH_PROJECTION.
+    """
+
+    operands: ClassVar[tuple[Operand, ...]] = (
+        Operand("seeds", FLOATS),
+        Operand("x", ANY),
+        Operand("weights", FLOATS, optional=True),
+    )
+    quant_rule: ClassVar[QuantRule] = QuantRule.EXACT
+
+    dense: bool
+    apart: bool = False
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        seeds = require_rank(operand_type(types, 0).shape, 2, "seeds")
+        operand_type(types, 1)
+        count: Dim = None
+        if seeds is not None:
+            rows, bits = seeds
+            if isinstance(bits, int) and bits > MOST_BITS:
+                raise ValueError(f"{bits} bits, at most {MOST_BITS} are possible")
+            known = isinstance(rows, int) and isinstance(bits, int)
+            count = (rows * bits if known else None) if self.dense else rows
+        return (TensorType(DType.INT32, (count,)),)
+
+
+@op_class
+class Multinomial(Op):
+    """``samples`` draws of a class for each row of logits [B, C]: int32 [B, samples].
+
+    A class is drawn with the probability that Softmax gives it. Operand ``seeds`` (two integers)
+    decides the draws; every runtime has its own generator, so only how often a class is drawn can
+    be compared. NNAPI RANDOM_MULTINOMIAL.
+    """
+
+    operands = (Operand("logits", FLOATS), Operand("seeds", INDEX_TYPES, Role.INDEX))
+
+    samples: int
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        logits = require_rank(operand_type(types, 0).shape, 2, "logits")
+        batch = None if logits is None else logits[0]
+        return (TensorType(DType.INT32, (batch, self.samples)),)
