@@ -238,6 +238,7 @@ def onnx_passes(layout: Pass, *, moves_edge: bool = False, in_floats: bool = Fal
     from nnconv.passes.merge_columns import MergeColumnsPass
     from nnconv.passes.move_codes import MoveCodesPass
     from nnconv.passes.prune import PrunePass
+    from nnconv.passes.respell_norms import RespellNormsPass
     from nnconv.passes.tidy import TidyPass
     from nnconv.passes.to_floats import ToFloatsPass
     from nnconv.passes.widen_channels import WidenChannelsPass
@@ -247,6 +248,8 @@ def onnx_passes(layout: Pass, *, moves_edge: bool = False, in_floats: bool = Fal
         FoldConstantsPass(_evaluate),
         *([ToFloatsPass(), PrunePass()] if in_floats else []),
         TidyPass(),
+        RespellNormsPass(),
+        PrunePass(),
         FoldDilationPass(),
         FoldPadsPass(),
         *([] if moves_edge else [MergeColumnsPass()]),
