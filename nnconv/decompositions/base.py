@@ -166,6 +166,16 @@ def _take_place(node: Node, old: Value, new: Value, made: set[Value]) -> None:
 _MOST_FILLED = 4096
 
 
+_MOST_GROWN = 1 << 22
+"""How many elements may come of fewer: more are worked out at run time."""
+
+
+def _grows(node: Node) -> bool:
+    """Whether a node gives more elements than it takes."""
+    taken = sum(element_count(v.shape) or 0 for v in node.inputs if v is not None)
+    return any((element_count(v.shape) or 0) > taken for v in node.outputs)
+
+
 def _folded(builder: Recorder, evaluate: Evaluate) -> list[Node]:
     """The nodes added, less those whose operands are constants: these become constants."""
     left: list[Node] = []
@@ -176,6 +186,9 @@ def _folded(builder: Recorder, evaluate: Evaluate) -> list[Node]:
             continue
         if isinstance(node.op, Fill) and (element_count(node.outputs[0].shape) or 0) > _MOST_FILLED:
             left.append(node)  # it would only make the file bigger
+            continue
+        if any((element_count(v.shape) or 0) > _MOST_GROWN for v in node.outputs) and _grows(node):
+            left.append(node)
             continue
         arrays = evaluate(node, [None if v is None else v.data for v in node.inputs])
         for value, array in zip(node.outputs, arrays, strict=True):

@@ -274,6 +274,9 @@ class TensorScatter(Op):
             raise ValueError("axis 0 is the batch")
         if x.shape is not None:
             _check_equal(update, (*x.shape[: self.axis], None, *x.shape[self.axis + 1 :]))
+            starts = types[2] if len(types) > 2 else None
+            if starts is not None:
+                _check_equal(starts, x.shape[:1])
         return (TensorType(x.dtype, x.shape),)
 
 
