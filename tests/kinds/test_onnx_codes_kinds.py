@@ -182,3 +182,82 @@ def test_zeros_around_a_quantized_onnx_convolution_are_the_zero_point(tmp_path: 
     data = np.arange(70, 79).astype(np.uint8).reshape(1, 1, 3, 3)
     check_against_onnxruntime(made, [data], steps=1)
     assert not {"DEQUANTIZE"} & made.ops.keys()
+
+
+# ---------------------------------------------------------------- onnxruntime's own operators
+
+MICROSOFT = "com.microsoft"
+A, B, Y = (0.05, 131), (0.08, 100), (0.1, 120)
+"""Scales and zero points of two operands and the result."""
+
+
+def own(op: str, **attributes: Any) -> onnx.ModelProto:
+    """An operator on codes whose parameters are operands."""
+    q = Qdq(17, MICROSOFT)
+
+    def known(pair: tuple[float, int]) -> list[str]:
+        return [q.const(np.float32(pair[0])), q.const(pair[1], "uint8")]
+
+    x = q.input("x", "uint8", [1, 4, 4, 4])
+    operands = [x, *known(A)]
+    results: list[Any] = [("y", "uint8", None)]
+    if op in ("QLinearAdd", "QLinearMul"):
+        operands += [q.input("z", "uint8", [1, 4, 4, 4]), *known(B), *known(Y)]
+    elif op == "QLinearConcat":
+        operands = [*known(Y), *operands, q.input("z", "uint8", [1, 4, 4, 4]), *known(B)]
+    elif op == "QLinearWhere":
+        flags = q.input("k", "bool", [1, 4, 4, 4])
+        operands = [flags, *operands, q.input("z", "uint8", [1, 4, 4, 4]), *known(B), *known(Y)]
+    elif op == "QGemm":
+        q.inputs.clear()
+        weights = q.const(np.arange(-10, 10).reshape(4, 5), "int8")
+        operands = [q.input("x", "uint8", [3, 4]), *known(A), weights]
+        operands += [q.const(np.float32(0.02)), q.const(0, "int8")]
+        operands += [q.const(np.int32([100, -200, 300, 0, 50]))]
+        if attributes.pop("quantized"):
+            operands += known(Y)
+        else:
+            results = [("y", FLOAT, None)]
+    elif op == "QLinearSoftmax":
+        operands += known((1 / 256, 0))
+    else:
+        operands += known(Y)
+    q.op(op, *operands, name="y", domain=MICROSOFT, **attributes)
+    return q.model(results)
+
+
+OWN: dict[str, tuple[str, dict[str, Any]]] = {
+    "add": ("QLinearAdd", {}),
+    "multiply": ("QLinearMul", {}),
+    "join": ("QLinearConcat", {"axis": 1}),
+    "choose": ("QLinearWhere", {}),
+    "sigmoid": ("QLinearSigmoid", {}),
+    "leak": ("QLinearLeakyRelu", {"alpha": 0.1}),
+    "softmax": ("QLinearSoftmax", {"axis": -1, "opset": 13}),
+    "softmax of channels": ("QLinearSoftmax", {"axis": 1, "opset": 13}),
+    "old softmax": ("QLinearSoftmax", {"axis": 3, "opset": 12}),
+    "mean": ("QLinearAveragePool", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    "padded mean": ("QLinearAveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+    "mean with padding": (
+        "QLinearAveragePool",
+        {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1},
+    ),
+    "mean, channels last": ("QLinearAveragePool", {"kernel_shape": [2, 2], "channels_last": 1}),
+    "global mean": ("QLinearGlobalAveragePool", {"channels_last": 0}),
+    "global mean, channels last": ("QLinearGlobalAveragePool", {"channels_last": 1}),
+    "layer": ("QGemm", {"quantized": True}),
+    "layer of floats": ("QGemm", {"quantized": False}),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_onnxruntimes_operators_on_codes(name: str, tmp_path: Path) -> None:
+    op, attributes = OWN[name]
+    made = to_tflite(own(op, **attributes), tmp_path)
+    rng = np.random.default_rng(0)
+    feeds = []
+    for value in onnx.load(made.source).graph.input:
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        drawn = rng.integers(0, 256, shape)
+        feeds.append(drawn > 127 if value.name == "k" else drawn.astype(np.uint8))
+    check_against_onnxruntime(made, feeds, steps=1)
