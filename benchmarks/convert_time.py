@@ -2,8 +2,10 @@
 
     python benchmarks/convert_time.py FOLDER_OR_MODEL... [--rounds 3]
 
-Prints a row a model, with tf2onnx beside it where that is installed. The exit code is 1 if a model
-below 8 MB takes more than 0.5 s, or any more than 110 MB and 2.2 times its size.
+TFLite files become ONNX files and the other way round. Prints a row a model, with tf2onnx or
+onnx2tf beside it where that is installed. The exit code is 1 if one is over its limit: 0.5 s for
+.tflite files below 8 MB and 0.8 s for .onnx files below 15 MB; in memory 110 MB and 2.2 times the
+size for .tflite files, 130 MB and 2.5 times the size for .onnx files.
 """
 
 from __future__ import annotations
@@ -13,12 +15,29 @@ import statistics
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
-from measure import Cost, cheapest, models, nnconv_command, print_rows, tf2onnx_command
+from measure import OTHER, Cost, cheapest, models, nnconv_command, other_command, print_rows
 
-SMALL_BYTES = 8_000_000
-SECONDS = 0.5
-BASE_MB, MB_PER_MB = 110, 2.2
+
+class Limits(NamedTuple):
+    """What a conversion may take.
+
+    Attributes:
+        small: bytes below which a file must be done within ``seconds``.
+        base, share: MB of memory, and MB more for each MB of the file.
+    """
+
+    small: int
+    seconds: float
+    base: float
+    share: float
+
+
+LIMITS = {
+    ".tflite": Limits(8_000_000, 0.5, 110, 2.2),
+    ".onnx": Limits(15_000_000, 0.8, 130, 2.5),
+}
 
 
 def main() -> int:
@@ -29,25 +48,25 @@ def main() -> int:
     options = parser.parse_args()
     rows, seen, others, over = [], [], [], []
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "model.onnx"
         for path in models(options.places):
-            size = path.stat().st_size
+            size, limits = path.stat().st_size, LIMITS[path.suffix]
+            target = Path(folder) / f"model{OTHER[path.suffix]}"
             cost = cheapest(nnconv_command("convert", str(path), str(target)), options.rounds)
             if cost is None:
                 rows.append((path.name[:50], f"{size / 1e6:.2f}", "not converted", *[""] * 5))
                 continue
-            other_command = tf2onnx_command(path, target)
-            other = cheapest(other_command, 1) if other_command else None
-            allowed = BASE_MB + MB_PER_MB * size / 1e6
-            if cost.peak > allowed or (size < SMALL_BYTES and cost.wall > SECONDS):
+            command = other_command(path, target)
+            other = cheapest(command, 1) if command else None
+            allowed = limits.base + limits.share * size / 1e6
+            if cost.peak > allowed or (size < limits.small and cost.wall > limits.seconds):
                 over.append(path.name)
             seen.append(cost)
             others += [other] if other else []
             rows.append(_row(path, size, cost, other, allowed))
-    header = ("model", "MB", "s", "CPU s", "peak MB", "allowed", "tf2onnx s", "tf2onnx MB")
+    header = ("model", "MB", "s", "CPU s", "peak MB", "allowed", "other s", "other MB")
     print_rows(header, rows)
     _summary("nnconv", seen)
-    _summary("tf2onnx", others)
+    _summary("other converter", others)
     print(f"over the limit: {', '.join(over) or 'none'}")
     return 1 if over else 0
 

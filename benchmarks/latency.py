@@ -1,10 +1,13 @@
-"""Latency of converted models: onnxruntime on the result against LiteRT on the source, one thread.
+"""Latency of converted models, one thread: the result's runtime against the source's.
 
     python benchmarks/latency.py FOLDER_OR_MODEL... [--seconds 2] [--least-ops 8]
+        [--input-shape NAME=1,3,320,320 ...]
 
-All runtimes of a model take turns in one process, so that what else the machine does hits all of
-them; a row gives medians. Below stand geometric means by class, with tf2onnx's files beside them
-where it is installed. Each model has a process of its own: some crash LiteRT.
+LiteRT runs .tflite files, onnxruntime .onnx files. All runtimes of a model take turns in one
+process, so that what else the machine does hits all of them; a row gives medians. Below stand
+geometric means by class, with the files of tf2onnx or onnx2tf beside them where these are
+installed. Each model has a process of its own: some crash LiteRT. A shape is for all models that
+have an open input of its name.
 """
 
 from __future__ import annotations
@@ -21,15 +24,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from measure import cost_of, models, print_rows, tf2onnx_command
+from measure import OTHER, cost_of, models, other_command, print_rows
 from nnconv.backends import Executable
 
 import nnconv
 from nnconv.diff.inputs import index_bounds, random_inputs
 from nnconv.errors import NnconvError
 
-MOST = {"float": 1.1, "int8/uint8": 1.3}
+MOST = {
+    "tflite, float": 1.1,
+    "tflite, int8/uint8": 1.3,
+    "onnx, float": 0.9,
+    "onnx, quantized": 1.1,
+}
 """The largest geometric mean of each class."""
+
+DEVICES = {".tflite": "litert:cpu", ".onnx": "onnxruntime:cpu"}
+"""What runs a file, by its suffix."""
 
 
 class Row(NamedTuple):
@@ -37,27 +48,29 @@ class Row(NamedTuple):
 
     name: str
     kind: str
-    litert: float
+    source: float
     ours: float
     other: float | None
 
     @property
     def ratio(self) -> float:
-        """Ours against LiteRT's."""
-        return self.ours / self.litert
+        """The result against the source."""
+        return self.ours / self.source
 
 
 def kind_of(model: nnconv.Model) -> str:
-    """A model's class: by the types of its quantized activations."""
+    """A model's class: its format, and by the types of its quantized activations."""
     types = {
         value.dtype.value
         for node in model.graph.nodes
         for value in (*node.inputs, *node.outputs)
         if value is not None and not value.is_const and value.quant is not None
     }
-    if not types & {"int8", "uint8", "int16"}:
-        return "float"
-    return "int16" if "int16" in types else "int8/uint8"
+    if not types & {"int8", "uint8", "int16", "uint16"}:
+        return f"{model.format}, float"
+    if model.format == "onnx":
+        return "onnx, quantized"
+    return "tflite, int16" if "int16" in types else "tflite, int8/uint8"
 
 
 def medians(
@@ -73,32 +86,50 @@ def medians(
     return [statistics.median(found[3:]) for found in times.values()]
 
 
-def measure(path: Path, folder: Path, *, seconds: float, least_ops: int) -> Row | None:
+def measure(
+    path: Path, folder: Path, *, seconds: float, least_ops: int, shapes: dict[str, tuple[int, ...]]
+) -> Row | None:
     """Measure a model; None where it is too small, or can't be run."""
+    suffix = OTHER[path.suffix]
+    ours, others = folder / f"ours{suffix}", folder / f"other{suffix}"
     try:
         model = nnconv.load(path)
+        fixed = {
+            v.name: shapes[v.name]
+            for v in model.inputs
+            if v.name in shapes and not all(isinstance(d, int) for d in v.shape or ())
+        }
+        model = nnconv.load(path, input_shapes=fixed or None)
         if len(model.graph) < least_ops:
             return None
         kind = kind_of(model)
         below = index_bounds(model.graph)
-        nnconv.convert(path, folder / "ours.onnx")
+        nnconv.convert(path, ours, input_shapes=fixed or None)
         runs = {
-            "litert": nnconv.compile(path, "litert:cpu", threads=1),
-            "ours": nnconv.compile(folder / "ours.onnx", threads=1),
+            "source": nnconv.compile(path, DEVICES[path.suffix], threads=1),
+            "ours": nnconv.compile(ours, DEVICES[suffix], threads=1),
         }
-        command = tf2onnx_command(path, folder / "other.onnx")
+        command = other_command(path, others)
         if command and cost_of(command):
-            runs["other"] = nnconv.compile(folder / "other.onnx", threads=1)
-        arrays = list(random_inputs(runs["litert"].inputs, seed=0, below=below).values())
-        fed = {
-            name: (run, dict(zip((i.name for i in run.inputs), arrays, strict=True)))
-            for name, run in runs.items()
-        }
+            runs["other"] = nnconv.compile(others, DEVICES[suffix], threads=1)
+        arrays = list(random_inputs(model.inputs, seed=0, below=below).values())
+        fed = {name: (run, _fed(run, arrays)) for name, run in runs.items()}
         found = medians(fed, seconds)
     except NnconvError as error:
         print(f"{path.name}: left out: {str(error).splitlines()[0]}", file=sys.stderr)
         return None
     return Row(path.name, kind, found[0], found[1], found[2] if len(found) > 2 else None)
+
+
+def _fed(run: Executable, arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays by a file's own names; other converters may have moved their channels."""
+    feeds = {}
+    for told, array in zip(run.inputs, arrays, strict=True):
+        shape = told.shape or ()
+        last = (*array.shape[:1], *array.shape[2:], *array.shape[1:2])
+        moved = len(shape) > 2 and tuple(shape) == last != array.shape
+        feeds[told.name] = np.ascontiguousarray(np.moveaxis(array, 1, -1)) if moved else array
+    return feeds
 
 
 def measure_apart(path: Path, *options: str) -> Row | None:
@@ -117,6 +148,7 @@ def main() -> int:
     parser.add_argument("places", nargs="+", metavar="FOLDER_OR_MODEL")
     parser.add_argument("--seconds", type=float, default=2.0, help="spent on each model")
     parser.add_argument("--least-ops", type=int, default=8, help="smaller models are left out")
+    parser.add_argument("--input-shape", action="append", default=[], metavar="NAME=1,3,320,320")
     parser.add_argument("--row", action="store_true", help="print one model's row as JSON")
     options = parser.parse_args()
     if options.row:
@@ -126,36 +158,43 @@ def main() -> int:
                 Path(folder),
                 seconds=options.seconds,
                 least_ops=options.least_ops,
+                shapes=dict(_shape(text) for text in options.input_shape),
             )
         print(json.dumps(row))
         return 0
-    chosen = ("--seconds", str(options.seconds), "--least-ops", str(options.least_ops))
+    chosen = ["--seconds", str(options.seconds), "--least-ops", str(options.least_ops)]
+    chosen += [f"--input-shape={text}" for text in options.input_shape]
     found = [measure_apart(path, *chosen) for path in models(options.places)]
     rows = sorted((row for row in found if row), key=lambda row: (row.kind, -row.ratio))
     cells = [
         (
             row.name[:50],
             row.kind,
-            f"{row.litert:.3f}",
+            f"{row.source:.3f}",
             f"{row.ours:.3f}",
             f"{row.ratio:.2f}",
-            "" if row.other is None else f"{row.other / row.litert:.2f}",
+            "" if row.other is None else f"{row.other / row.source:.2f}",
         )
         for row in rows
     ]
-    print_rows(("model", "class", "LiteRT ms", "ours ms", "ratio", "tf2onnx ratio"), cells)
+    print_rows(("model", "class", "source ms", "ours ms", "ratio", "other ratio"), cells)
     return max((_class_mean(kind, rows) for kind in sorted({row.kind for row in rows})), default=0)
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, extents = text.rpartition("=")
+    return name, tuple(int(extent) for extent in extents.split(","))
 
 
 def _class_mean(kind: str, rows: list[Row]) -> int:
     ratios = [row.ratio for row in rows if row.kind == kind]
-    others = [row.other / row.litert for row in rows if row.kind == kind and row.other]
+    others = [row.other / row.source for row in rows if row.kind == kind and row.other]
     mean = _geometric(ratios)
     limit = MOST.get(kind)
     print(
         f"{kind}: {len(ratios)} models, geometric mean {mean:.2f}, worst {max(ratios):.2f}"
         + (f", allowed {limit}" if limit else "")
-        + (f"; tf2onnx {_geometric(others):.2f} over {len(others)}" if others else "")
+        + (f"; other converter {_geometric(others):.2f} over {len(others)}" if others else "")
     )
     return int(limit is not None and mean > limit)
 

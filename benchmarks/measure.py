@@ -11,6 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+OTHER = {".tflite": ".onnx", ".onnx": ".tflite"}
+"""What a file is converted to, by its suffix."""
+
 
 class Cost(NamedTuple):
     """What a process took: seconds by the clock, seconds of the CPU, MB of memory at its peak."""
@@ -46,10 +49,11 @@ def cheapest(command: Sequence[str], rounds: int) -> Cost | None:
 
 
 def models(places: Iterable[str]) -> list[Path]:
-    """The .tflite files named, and those in folders named, in order of name."""
+    """The .tflite and .onnx files named, and those in folders named, in order of name."""
     found: set[Path] = set()
     for place in map(Path, places):
-        found.update(place.rglob("*.tflite") if place.is_dir() else [place])
+        inside = (p for suffix in OTHER for p in place.rglob(f"*{suffix}"))
+        found.update(inside if place.is_dir() else [place])
     return sorted(found, key=lambda path: (path.name, path))
 
 
@@ -58,12 +62,26 @@ def nnconv_command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "nnconv", *arguments]
 
 
-def tf2onnx_command(source: Path, target: Path) -> list[str] | None:
-    """The command line of tf2onnx for a conversion; None where it isn't installed."""
-    if find_spec("tf2onnx") is None:
+def other_command(source: Path, target: Path) -> list[str] | None:
+    """The command line of another converter; None where it isn't installed.
+
+    That is tf2onnx for TFLite files, and onnx2tf for ONNX files.
+    """
+    if source.suffix == ".tflite":
+        files = ["--tflite", str(source), "--output", str(target)]
+        command = ["-m", "tf2onnx.convert", *files, "--opset", "18"]
+        return [sys.executable, *command] if find_spec("tf2onnx") else None
+    code = (
+        "import shutil, sys, tempfile, pathlib, onnx2tf\n"
+        "with tempfile.TemporaryDirectory() as folder:\n"
+        "    copy = shutil.copy(sys.argv[1], folder)\n"  # it writes to its input
+        "    onnx2tf.convert(input_onnx_file_path=copy, output_folder_path=folder + '/made')\n"
+        "    (made,) = pathlib.Path(folder, 'made').glob('*_float32.tflite')\n"
+        "    shutil.copy(made, sys.argv[2])\n"
+    )
+    if find_spec("onnx2tf") is None:
         return None
-    files = ["--tflite", str(source), "--output", str(target)]
-    return [sys.executable, "-m", "tf2onnx.convert", *files, "--opset", "18"]
+    return [sys.executable, "-c", code, str(source), str(target)]
 
 
 def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

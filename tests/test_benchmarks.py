@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+import nnconv
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "wait4"), reason="costs are told by wait4")
 
 
@@ -27,6 +29,13 @@ def model(fixtures_dir):
     return fixtures_dir / "digits" / "digits_float.tflite"
 
 
+@pytest.fixture
+def onnx_model(model, tmp_path):
+    path = tmp_path / "digits_float.onnx"
+    nnconv.convert(model, path)
+    return path
+
+
 def test_conversion_cost_is_told_for_each_model(repo_root, model):
     done = bench(repo_root, "convert_time.py", model, "--rounds", 1)
     assert done.stderr == ""
@@ -39,8 +48,19 @@ def test_conversion_cost_is_told_for_each_model(repo_root, model):
 def test_latency_takes_turns_and_gives_a_row(repo_root, model):
     done = bench(repo_root, "latency.py", model, "--row", "--seconds", 0.05, "--least-ops", 1)
     name, kind, litert, ours, _ = json.loads(done.stdout)
-    assert (name, kind) == ("digits_float.tflite", "float")
+    assert (name, kind) == ("digits_float.tflite", "tflite, float")
     assert min(litert, ours) > 0
+
+
+def test_onnx_files_are_measured_the_other_way_round(repo_root, onnx_model):
+    done = bench(repo_root, "convert_time.py", onnx_model, "--rounds", 1)
+    assert done.stdout.splitlines()[1].split()[0] == "digits_float.onnx"
+    assert "not converted" not in done.stdout
+    options = ("--row", "--seconds", 0.05, "--least-ops", 1, "--input-shape", "other=1,2")
+    done = bench(repo_root, "latency.py", onnx_model, *options)
+    name, kind, source, ours, _ = json.loads(done.stdout)
+    assert (name, kind) == ("digits_float.onnx", "onnx, float")
+    assert min(source, ours) > 0
 
 
 def test_models_that_are_too_small_are_left_out(repo_root, model):

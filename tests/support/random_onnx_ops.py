@@ -177,8 +177,9 @@ def pool(n: OnnxNet) -> None:
     x = coded(n, n.pick(ranks=[3, 4, 4, 5]))
     settings = window(n, x.shape[2:])
     op = n.one(["MaxPool", "AveragePool"])
-    if n.chance(0.3) and not {"auto_pad", "pads"} & set(settings):
-        settings["ceil_mode"] = 1  # padded ones end elsewhere for onnx than for onnxruntime
+    covers = min(settings["kernel_shape"]) > 1
+    if n.chance(0.3) and covers and not {"auto_pad", "pads"} & set(settings):
+        settings["ceil_mode"] = 1  # others end elsewhere for onnx than for onnxruntime
     if op == "AveragePool" and n.chance(0.4):
         settings["count_include_pad"] = 1
     if op == "MaxPool" and n.chance(0.15) and "auto_pad" not in settings:
