@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 from nnconv.backends.reference.elementwise import activate
-from nnconv.backends.reference.executor import Array, Kernel
+from nnconv.backends.reference.executor import Array, Kernel, takes_kind
 
+from nnconv.ir.dtype import DType
 from nnconv.ir.op import Op
+from nnconv.ir.types import TensorType
 from nnconv.ops import norm as n
 
 
-def softmax(op: n.Softmax, x: Array) -> list[Array]:
-    """Softmax."""
+@takes_kind
+def softmax(op: n.Softmax, x: Array, *, kind: TensorType) -> list[Array]:
+    """Softmax; in half precision each step is rounded, as where it is spelled in its parts."""
     if not x.ndim:
         return [np.ones_like(x)]
+    step = DType.FLOAT16.numpy if kind.dtype is DType.FLOAT16 else x.dtype
     scaled = x * x.dtype.type(op.beta)
-    powers = np.exp(scaled - _greatest(scaled, op.axis))
+    powers = np.exp(scaled - _greatest(scaled, op.axis)).astype(step)
     return [powers / powers.sum(op.axis, keepdims=True)]
 
 
