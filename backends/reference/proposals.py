@@ -18,7 +18,8 @@ def _overlaps(box: Array, others: Array) -> Array:
     shared = np.prod(np.maximum(high - low, 0), axis=1)
     areas = np.prod(others[:, 2:] - others[:, :2], axis=1)
     union = areas + np.prod(box[2:] - box[:2]) - shared
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    quotients = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return np.asarray(quotients)
 
 
 def _decayed(op: LimitedBoxes, overlaps: Array) -> Array:

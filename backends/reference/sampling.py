@@ -146,7 +146,7 @@ def roi_align(op: s.RoiAlign, x: Array, regions: Array, images: Array) -> list[A
             width, height = max(width, 1.0), max(height, 1.0)
         bin_h, bin_w = height / tall, width / wide
         rows = op.samples or int(np.ceil(bin_h))
-        columns = op.samples or int(np.ceil(bin_w))
+        columns = (op.samples if op.across is None else op.across) or int(np.ceil(bin_w))
         if rows < 1 or columns < 1:
             continue
         ys = y1 + (np.arange(tall)[:, None] + (np.arange(rows) + 0.5) / rows) * bin_h

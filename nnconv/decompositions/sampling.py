@@ -270,7 +270,9 @@ def roi_align(node: Node, b: Builder) -> list[Value] | None:
     assert regions is not None
     assert images is not None
     shape = static_shape(x.shape[1:]) if x.shape else None
-    if shape is None or not op.samples or max(op.size) * op.samples > MOST_POINTS:
+    if shape is None or not op.is_square:
+        return None
+    if not op.samples or max(op.size) * op.samples > MOST_POINTS:
         return None
     a, (channels, height, width) = Arithmetic(b), shape
     shift = 0.5 if op.half_pixel else 0.0

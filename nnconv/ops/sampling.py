@@ -124,10 +124,10 @@ class _Regions(Op):
 class RoiAlign(_Regions):
     """The mean, or the greatest, of points read in each bin of regions [R, (x1, y1, x2, y2)].
 
-    ``images`` [R] says which image each is of. Points are ``samples`` in each direction of a bin
-    (0: as many as a bin has elements, rounded up), read by linear interpolation; they are 0 from
-    one element outside on. With ``half_pixel`` coordinates are of elements' edges; without, regions
-    have an extent of at least 1.
+    ``images`` [R] says which image each is of. Points are ``samples`` in each direction of a bin,
+    or ``across`` along the width where that isn't None (0: as many as a bin has elements, rounded
+    up), read by linear interpolation; they are 0 from one element outside on. With ``half_pixel``
+    coordinates are of elements' edges; without, regions have an extent of at least 1.
     ONNX RoiAlign; NNAPI ROI_ALIGN (mean).
     """
 
@@ -138,8 +138,14 @@ class RoiAlign(_Regions):
     )
 
     samples: int = 0
+    across: int | None = None
     greatest: bool = False
     half_pixel: bool = True
+
+    @property
+    def is_square(self) -> bool:
+        """Whether both directions of a bin have as many points."""
+        return self.across in (None, self.samples)
 
 
 class MaxRoiPool(_Regions):

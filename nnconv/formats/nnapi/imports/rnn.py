@@ -12,7 +12,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Activation
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import TensorType
+from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.quantize import Bitcast
 from nnconv.ops.rnn import Lstm, Rnn, StepTypes
 from nnconv.ops.shape import Concat, Reshape
@@ -96,10 +96,15 @@ def import_lstm(s: Source) -> None:
 
 def _scratch(s: Source) -> Value:
     """LSTM's first output: room to work in, whose content means nothing."""
-    dims = s.output().dimensions
+    dims: tuple[int | str | None, ...] = s.output().dimensions
     if not dims or 0 in dims:
+        gates = 4 if s.has("input_to_input_weights") else 3
+        batch, cells = s.operand("cell_state_in").shape or (None, None)
+        dims = (batch, cells * gates if isinstance(cells, int) else None)
+    known = static_shape(dims)
+    if known is None:
         raise s.unsupported("the dimensions of the scratch output aren't known")
-    return s.const(np.zeros(dims, s.scope.type_of(s.output()).dtype.numpy))
+    return s.const(np.zeros(known, s.scope.type_of(s.output()).dtype.numpy))
 
 
 def import_bidirectional_lstm(s: Source) -> None:

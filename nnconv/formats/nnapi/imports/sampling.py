@@ -51,9 +51,8 @@ def import_roi_align(s: Source) -> None:
     samples = s.int("height_samples"), s.int("width_samples")
     if min(samples) < 0:
         raise s.fail(f"{list(samples)} samples, allowed are 0 and more")
-    if samples[0] != samples[1]:
-        raise s.unsupported(f"{list(samples)} samples, which differ in height and width")
-    op = RoiAlign(size=_size(s), scale=1.0, samples=samples[0], half_pixel=False)
+    across = None if samples[0] == samples[1] else samples[1]
+    op = RoiAlign(size=_size(s), scale=1.0, samples=samples[0], across=across, half_pixel=False)
     _emit(s, op, x, [_regions(s), images])
 
 

@@ -59,6 +59,8 @@ def export_roi_align(node: Node, t: Target) -> None:
     """RoiAlign."""
     op, y = node.op, node.outputs[0]
     assert isinstance(op, s.RoiAlign)
+    if not op.is_square:
+        raise t.unsupported(f"{op.samples} points along the height, {op.across} along the width")
     x, regions, images = node.inputs
     mode = None
     if t.opset >= _HALF_PIXEL_OPSET:

@@ -27,6 +27,8 @@ def export_roi_align(node: Node, t: Target) -> None:
             reason=Reason.IMPOSSIBLE,
             hint="Give it a sampling_ratio.",
         )
+    if not op.is_square:
+        raise t.refused(f"{op.samples} points along the height, {op.across} along the width")
     raise t.refused("TFLite has no RoiAlign")
 
 
