@@ -87,15 +87,26 @@ def reshape(node: Node, b: Builder) -> list[Value] | None:
     target = node.inputs[1]
     assert target is not None, "the verifier wants a shape"
     shape = as_int32(b, target)
-    count = element_count(shape.shape)
-    if op.keeps and x.shape and not _is_extents(target):
-        if count is None:
+    if op.keeps and x.shape != () and not _is_extents(target):
+        kept = _with_extents(b, x, shape)
+        if kept is None:
             return None
-        places = np.minimum(np.arange(count, dtype=np.int32), len(x.shape) - 1)
-        own = b.add(Gather(axis=0), [shape_of(b, x), b.const(places)])
-        is_kept = b.add(e.Equal(), [shape, ints(b, [0])])
-        shape = b.add(e.Select(), [is_kept, own, shape])
+        shape = kept
     return [b.add(s.Reshape(shape=None), [x, shape])]
+
+
+def _with_extents(b: Builder, x: Value, shape: Value) -> Value | None:
+    """A shape with the extents of x in the place of zeros; None if its length isn't known."""
+    if shape.data is not None:
+        return joined(
+            b, [extent(b, x, i) if n == 0 else ints(b, [n]) for i, n in enumerate(shape.data)]
+        )
+    count = element_count(shape.shape)
+    if count is None or x.shape is None:
+        return None
+    places = np.minimum(np.arange(count, dtype=np.int32), len(x.shape) - 1)
+    own = b.add(Gather(axis=0), [shape_of(b, x), b.const(places)])
+    return b.add(e.Select(), [b.add(e.Equal(), [shape, ints(b, [0])]), own, shape])
 
 
 def _marks(b: Builder, axes: Value, rank: int) -> Value:

@@ -8,7 +8,15 @@ from math import prod
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
-from nnconv.decompositions.extents import as_int32, as_vector, extent, ints, joined, scalar
+from nnconv.decompositions.extents import (
+    as_int32,
+    as_vector,
+    extent,
+    ints,
+    joined,
+    saturated,
+    scalar,
+)
 from nnconv.decompositions.places import (
     count_of,
     counted,
@@ -341,7 +349,7 @@ def one_hot_from_front(node: Node, b: Builder) -> list[Value] | None:
     if not op.from_end:
         return None
     depth = node.inputs[3] if len(node.inputs) > 3 else None
-    places = as_int32(b, indices)
+    places = saturated(b, indices)  # LiteRT cuts int64 down to 32 bits, places far away too
     count = scalar(b, op.depth) if op.depth is not None else as_int32(b, depth or indices)
     below = b.add(e.Less(), [places, scalar(b, 0)])
     places = b.add(e.Select(), [below, b.add(e.Add(), [places, count]), places])

@@ -241,10 +241,12 @@ class ReverseSequence(Move):
     batch_axis: int
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
-        x = operand_type(types, 0)
+        x, count = operand_type(types, 0), element_count(operand_type(types, 1).shape)
         if x.shape is not None:
             normalize_axis(self.axis, len(x.shape))
-            normalize_axis(self.batch_axis, len(x.shape))
+            batch = x.shape[normalize_axis(self.batch_axis, len(x.shape))]
+            if isinstance(batch, int) and count not in (None, batch):
+                raise ValueError(f"{count} lengths for a batch of {batch}")
         return moved(x, x.shape)
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:

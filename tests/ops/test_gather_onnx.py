@@ -356,6 +356,12 @@ ONE_HOTS = [
     _one_hot("fed-depth", fed=("i", "d")),
     _one_hot("fed-values", fed=("i", "v"), same_nodes=False),
     _one_hot("float", indices="float32", depth="float32", same_nodes=False),
+    OnnxCase(
+        "one-hot-far",
+        node("OneHot", ["i", "d", "v"], ["y"]),
+        {"i": np.asarray([1 << 40, -1, -(1 << 40), (1 << 32) + 1])},
+        constants={"d": np.asarray(3), "v": np.asarray([0, 1], np.float32)},
+    ),
     _one_hot("open", open_={"i": (0,)}),
 ]
 

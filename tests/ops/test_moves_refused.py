@@ -81,6 +81,8 @@ CASES = [
     _case("shape", "Expand", ["s"], {"s": ints(2, 4)}),
     _case("elements", "Reshape", ["s"], {"s": ints(5, 2)}),
     _case("twice-open", "Reshape", ["s"], {"s": ints(-1, -1)}),
+    _case("lengths", "ReverseSequence", ["n"], {"n": ints(1, 4)}),
+    _case("beyond", "ReverseSequence", ["n"], {"n": ints(1, 4, 3, 0)}),
     _case("fed-counts", "Pad", ["p"], {}, feeds={"p": ints(1, 0, 1)}),
     _case("repeats", "Tile", ["r"], {"r": ints(2)}),
 ]  # fmt: skip

@@ -62,12 +62,20 @@ def _at_run_time(src: Source, x: Value, axes: tuple[int, ...] | None) -> None:
         value.type = value.type.with_shape(tuple(dims))
 
 
+def _within(numbers: np.ndarray, greatest: int) -> bool:
+    return bool(((numbers >= 0) & (numbers <= greatest)).all())
+
+
 def import_reverse_sequence(src: Source) -> None:
     """ReverseSequence."""
     x = src.operand(0)
     rank = src.rank(x)
     axis = src.axis(src.int("time_axis", 0), rank)
     batch = src.axis(src.int("batch_axis", 1), rank)
+    lengths, dims = src.constant(1), x.shape or ()
+    extent = dims[axis]
+    if lengths is not None and isinstance(extent, int) and not _within(lengths, extent):
+        raise src.fail(f"lengths {lengths.tolist()} for an extent of {extent}")
     src.emit(ReverseSequence(axis=axis, batch_axis=batch), [x, src.operand(1)])
 
 
