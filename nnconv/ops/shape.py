@@ -406,6 +406,9 @@ class Tile(Move):
         if x.shape is None:
             return moved(x, None)
         if self.repeats is None:
+            count = element_count(operand_type(types, 1).shape)
+            if count not in (None, len(x.shape)):
+                raise ValueError(f"{count} repeats for rank {len(x.shape)}")
             return moved(x, (None,) * len(x.shape))
         if len(self.repeats) != len(x.shape):
             raise ValueError(f"{len(self.repeats)} repeats for rank {len(x.shape)}")

@@ -84,6 +84,8 @@ CASES = [
     _case("lengths", "ReverseSequence", ["n"], {"n": ints(1, 4)}),
     _case("beyond", "ReverseSequence", ["n"], {"n": ints(1, 4, 3, 0)}),
     _case("fed-counts", "Pad", ["p"], {}, feeds={"p": ints(1, 0, 1)}),
+    _case("below", "Reshape", ["s"], {"s": ints(-2, 0)}),
+    _case("fed-repeats", "Tile", ["r"], {}, feeds={"r": ints(2)}),
     _case("repeats", "Tile", ["r"], {"r": ints(2)}),
 ]  # fmt: skip
 

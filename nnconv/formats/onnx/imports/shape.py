@@ -53,6 +53,8 @@ def import_reshape(src: Source) -> None:
     """Reshape: 0 keeps the operand's extent there, unless ``allowzero``."""
     x, target = src.operand(0), src.dims(1)
     keeps = not src.int("allowzero", 0)
+    if any(isinstance(dim, int) and dim < -1 for dim in target or ()):
+        raise src.fail(f"shape {list(target or ())} has an extent below -1")
     stated = _kept(src, x, target) if keeps and target is not None else target
     fixed = reshape_target(x.shape, stated)
     if fixed is not None:
