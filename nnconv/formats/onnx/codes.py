@@ -54,6 +54,19 @@ def restore_codes(graph: Graph, noted: Mapping[str, Quant]) -> None:
     for value in (*graph.inputs, *graph.outputs):
         if value.name in noted and value.dtype.is_integer:
             restore(value)
+            _adopt(graph, value, noted[value.name])
+
+
+def _adopt(graph: Graph, value: Value, quant: Quant) -> None:
+    """Give an input or output the parameters that are noted, if only Casts deal with it.
+
+    Those work on the stored numbers, whatever they stand for.
+    """
+    near = [use.node for use in value.uses]
+    if value not in graph.inputs and value.producer is not None:
+        near.append(value.producer)
+    if value.quant is None and near and all(isinstance(node.op, Cast) for node in near):
+        value.type = TensorType(value.dtype, value.shape, quant)
 
 
 class _Region(NamedTuple):

@@ -6,13 +6,14 @@ A resource a state, which a subgraph that CALL_ONCE runs gives its initial conte
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from nnconv.formats.tflite import build
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR, TensorType
 from nnconv.formats.tflite.types import CODES
-from nnconv.ir.graph import State
+from nnconv.ir.graph import State, unique_names
 
 
 def keep_states(
@@ -22,6 +23,8 @@ def keep_states(
 
     Those ``kept`` by an operator are variable tensors already.
     """
+    named = zip(states, unique_names(state.name for state in states), strict=True)
+    states = [replace(state, name=name) for state, name in named]  # one name is one variable
     main = subgraphs[0]
     tensors, inputs, outputs = list(main.tensors), list(main.inputs), list(main.outputs)
     first, last = len(inputs) - len(states), len(outputs) - len(states)
