@@ -345,3 +345,27 @@ def test_a_scalar_comes_back_as_an_array(tmp_path: Path) -> None:
         assert isinstance(array, np.ndarray)
         assert array.shape == ()
         assert array == -3
+
+
+def test_onnx_names_that_cannot_stay_are_told(tmp_path: Path) -> None:
+    """An output that is there twice, and an input without a name: signatures tell by names."""
+    inputs = [info(name, FLOAT, [2]) for name in ("x", "", "y_1")]
+    outputs = [info(name, FLOAT, [2]) for name in ("y", "y", "y_1", "y")]
+    made = to_tflite(onnx_model([node("Neg", ["x"], ["y"])], inputs, outputs), tmp_path)
+    told = made.interface()
+    assert [name for name, _, _ in told.inputs] == ["x", "input_1", "y_1"]
+    assert [name for name, _, _ in told.outputs] == ["y", "y_2", "y_1", "y_3"]
+    assert made.report.renamed == [
+        ("input", "", "input_1"),
+        ("output", "y", "y_2"),
+        ("output", "y", "y_3"),
+    ]
+    runner = Interpreter(model_content=made.content).get_signature_runner("serving_default")
+    feeds = [np.float32([1, -2]), np.float32([0, 0]), np.float32([7, 8])]
+    given = runner(**dict(zip(("x", "input_1", "y_1"), feeds, strict=True)))
+    assert {name: array.tolist() for name, array in given.items()} == {
+        "y": [-1, 2],
+        "y_2": [-1, 2],
+        "y_1": [7, 8],
+        "y_3": [-1, 2],
+    }

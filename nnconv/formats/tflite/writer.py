@@ -45,6 +45,7 @@ def to_wire(
     if refused:
         raise UnsupportedError(dict.fromkeys(refused), path=model.source)
     subgraphs = [s for s in target.subgraphs if s is not None]
+    renamed = [] if model.format == "tflite" else _distinguish(subgraphs[0])
     if signature.states:
         kept = [value in target.kept for value in graph.inputs[-len(signature.states) :]]
         keep_states(subgraphs, signature.states, kept)
@@ -63,10 +64,42 @@ def to_wire(
     report = Written(
         inputs=[main.tensors[i].name for i in main.inputs],
         outputs=[main.tensors[i].name for i in main.outputs],
+        renamed=renamed,
         counts=dict(counts),
         notes=[*target.notes, *_islands(target)],
     )
     return file, report
+
+
+def _distinguish(main: build.Subgraph) -> list[tuple[str, str, str]]:
+    """Give the edges names that a signature can have; tells kind, old and new name of each change.
+
+    That is some name, and one of its own among the inputs or the outputs.
+    """
+    renamed = []
+    for kind, places in (("input", main.inputs), ("output", main.outputs)):
+        tensors = [main.tensors[i] for i in places]
+        names = _distinct(kind, [tensor.name for tensor in tensors])
+        for tensor, name in zip(tensors, names, strict=True):
+            if tensor.name != name:
+                renamed.append((kind, tensor.name, name))
+                tensor.name = name
+    return renamed
+
+
+def _distinct(kind: str, names: list[str]) -> list[str]:
+    """Each name, or where it is empty or there already, the first free variation of it."""
+    taken, given = set(names), set[str]()
+    result = []
+    for name in names:
+        new, number = name, 0
+        while not new or new in given:
+            number += 1
+            wanted = f"{name or kind}_{number}"
+            new = "" if wanted in taken else wanted
+        given.add(new)
+        result.append(new)
+    return result
 
 
 def _islands(target: FileTarget) -> list[str]:
@@ -84,6 +117,8 @@ def _signatures(model: Model, signature: Signature, main: build.Subgraph) -> lis
     outputs = [main.tensors[i].name for i in main.outputs]
     called = [*signature.input_names, *inputs[len(signature.input_names) :]]
     given = [*signature.output_names, *outputs[len(signature.output_names) :]]
+    if model.format != "tflite":
+        called, given = _distinct("input", called), _distinct("output", given)
     return [
         build.Signature(
             signature.key or SIGNATURE_KEY,
