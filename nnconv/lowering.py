@@ -141,6 +141,7 @@ def tflite_passes(
     from nnconv.passes.raise_rows import RaiseRowsPass
     from nnconv.passes.resign import ResignPass
     from nnconv.passes.respell import RespellPass
+    from nnconv.passes.respell_means import RespellMeansPass
     from nnconv.passes.respell_moves import RespellMovesPass
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.tidy import TidyPass
@@ -172,6 +173,7 @@ def tflite_passes(
         ResignPass(keep=not resign),
         TidyPass(settled=True),
         SplitColumnsPass(),
+        RespellMeansPass(),
         PrunePass(),
     ]
 

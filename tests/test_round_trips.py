@@ -50,7 +50,6 @@ GROWN: dict[str, dict[str, str]] = {
         "keyword_scrambled": _NO_KERNEL,
     },
     "tflite-onnx": {
-        "avgpooling.float32": "a mean beside pads is quicker as a convolution in onnxruntime",
         "conv-transpose_relu.float32": _OPEN_SHAPE,
         "micro_speech_quantized": _FLATTENS,
         "keyword_scrambled": _NO_KERNEL,

@@ -1,0 +1,120 @@
+"""Finds means of windows that are spelled as depthwise convolutions.
+
+``float_mean`` writes such ONNX files, as onnxruntime is quicker at them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Activation, Layout
+from nnconv.ir.types import static_shape
+from nnconv.ops.conv import Conv2D
+from nnconv.ops.elementwise import Mul
+from nnconv.ops.pool import AveragePool2D
+from nnconv.passes.base import Pass
+from nnconv.passes.terms import is_plain
+
+_TOLERANCE = 1e-5
+
+
+class RespellMeansPass(Pass):
+    """Makes a depthwise convolution of floats with equal weights the mean that it is.
+
+    With pads, the product behind it, which makes up for what they take from the mean, is part of
+    it. Layouts are settled. What nothing reads any more is left to prune.
+    """
+
+    name: ClassVar[str] = "respell_means"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite one graph."""
+        modified = False
+        outputs: set[Value] | None = None
+        for node in graph.nodes:
+            if not isinstance(node.op, Conv2D):
+                continue
+            weight = _weight(node, node.op)
+            if weight is None:
+                continue
+            outputs = graph.output_set() if outputs is None else outputs
+            modified |= _rewrite(node, node.op, weight, outputs)
+        return modified
+
+
+def _weight(node: Node, op: Conv2D) -> float | None:
+    """The one weight of a plain depthwise convolution of floats."""
+    x, weights = node.inputs[:2]
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if op.layout is not Layout.NHWC or op.padding.same or max(op.dilation) > 1:
+        return None
+    if x is None or x.shape is None or weights is None or weights.data is None:
+        return None
+    if not is_plain(x) or not is_plain(weights) or not op.groups == x.shape[3] == len(weights.data):
+        return None
+    if bias is not None and (bias.data is None or bool(np.any(bias.data))):
+        return None
+    first = weights.data.flat[0]
+    return float(first) if first > 0 and bool(np.all(weights.data == first)) else None
+
+
+def _rewrite(node: Node, op: Conv2D, weight: float, outputs: set[Value]) -> bool:
+    weights = node.inputs[1]
+    assert weights is not None
+    assert weights.data is not None
+    window = (weights.data.shape[1], weights.data.shape[2])
+    pool = AveragePool2D(
+        window=window, stride=op.stride, padding=op.padding, activation=op.activation
+    )
+    if op.padding.is_zero:
+        if not np.isclose(weight * window[0] * window[1], 1, rtol=_TOLERANCE):
+            return False
+        node.op = pool
+        node.set_inputs([node.inputs[0]])
+        return True
+    y = node.outputs[0]
+    if op.activation is not Activation.NONE or y.use_count != 1 or y in outputs:
+        return False
+    product = y.uses[0].node
+    factors = _factors(product, y)
+    counts = _counts(node, window, op)
+    if factors is None or counts is None or factors.shape != counts.shape:
+        return False
+    if not np.allclose(factors * weight * counts, 1, rtol=_TOLERANCE):
+        return False
+    assert isinstance(product.op, Mul)
+    product.op = pool.replace(activation=product.op.activation)
+    product.set_inputs([node.inputs[0]])
+    return True
+
+
+def _factors(product: Node, y: Value) -> np.ndarray | None:
+    """What a product multiplies each place of ``y`` with: [H, W]."""
+    if not isinstance(product.op, Mul) or product.outputs[0].shape != y.shape:
+        return None
+    other = next((v for v in product.inputs if v is not y), None)
+    shape = static_shape((y.shape or ())[1:3])
+    if other is None or other.data is None or not is_plain(other) or shape is None:
+        return None
+    data = other.data.reshape((1,) * (4 - other.data.ndim) + other.data.shape)
+    if data.shape[0] != 1 or data.shape[3] != 1:
+        return None
+    return np.broadcast_to(data[0, :, :, 0], shape)
+
+
+def _counts(node: Node, window: tuple[int, int], op: Conv2D) -> np.ndarray | None:
+    """How many elements each window covers: [H, W]."""
+    x, y = node.inputs[0], node.outputs[0]
+    assert x is not None
+    given, made = static_shape((x.shape or ())[1:3]), static_shape((y.shape or ())[1:3])
+    if given is None or made is None:
+        return None
+    sides = []
+    for i in range(2):
+        starts = np.arange(made[i]) * op.stride[i] - op.padding.before[i]
+        ends = np.minimum(starts + window[i], given[i])
+        sides.append(ends - np.maximum(starts, 0))
+    return np.outer(*sides)
