@@ -55,7 +55,7 @@ def by_pool(node: Node, b: Builder) -> list[Value] | None:
     data = b.add(Transpose(perm=there), [x]) if turned else x
     extents = [x.shape[i] for i in there]
     channels = x.shape[op.axis]
-    area = element_count(extents[1:-1])
+    area = element_count(tuple(extents[1:-1]))
     assert isinstance(channels, int)
     squares = b.add(e.Mul(), [data, data])
     flat = b.add(Reshape(shape=(-1, 1 if area is None else area, channels, 1)), [squares])
