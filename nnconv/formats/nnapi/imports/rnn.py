@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from nnconv.formats.nnapi.importer import Importer, Source
-from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Activation
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import TensorType, static_shape
+from nnconv.ir.types import static_shape
 from nnconv.ops.quantize import Bitcast
+from nnconv.ops.quantized_rnn import QuantizedLstm
 from nnconv.ops.rnn import Lstm, Rnn, StepTypes
 from nnconv.ops.shape import Concat, Reshape
 from nnconv.ops.slices import Pad, Slice
@@ -185,41 +186,62 @@ def import_16_bit_lstm(s: Source) -> None:
     s.bind(1, output)
 
 
-def import_quantized_lstm(s: Source) -> None:
-    """QUANTIZED_LSTM: int8 data, a 16-bit cell state.
+_GATES = ("input", "forget", "cell", "output")
 
-    Android's kernel adds a gate's bias behind its normalization, and none where there is none. It
-    rounds what is inside of a gate to 16 bits again and again, which the IR's Lstm doesn't.
-    """
+
+def _scale(value: Value | None) -> float:
+    return 1.0 if value is None or value.quant is None else value.quant.scale[0]
+
+
+def import_quantized_lstm(s: Source) -> None:
+    """QUANTIZED_LSTM: int8 data, a 16-bit cell state."""
     operands = [s.optional(name) for name in _LSTM_OPERANDS]
     _check_gates(s, operands)
-    last, cell = s.operand("output_state_in"), s.operand("cell_state_in")
-    scale = s.float("hidden_state_scale")
-    hidden = TensorType(DType.INT8, None, Quant.per_tensor(scale, s.int("hidden_state_zero_point")))
-    kinds = [replace(value.type, shape=None) for value in (last, cell)]
-    for gate in range(4):
-        norm = operands[20 + gate]
-        operands[12 + gate] = None
-        if norm is not None and norm.quant is not None:
-            fine = norm.quant.scale[0] * 2.0**-10
-            operands[12 + gate] = _biased(s, _LSTM_OPERANDS[12 + gate], fine)
-    projection = operands[16]
-    if projection is not None and projection.quant is not None:
-        fine = scale * projection.quant.scale[0]
-        operands[17] = _biased(s, "projection_bias", fine)
-    else:
-        hidden = kinds[0]
-    op = Lstm(
-        time_major=False,
-        cell_clip=_clip(s, "cell_clip"),
-        projection_clip=_clip(s, "projection_clip"),
-        steps=StepTypes(hidden, kinds[0], kinds[1]),
+    x, last, cell = s.operand("input"), s.operand("output_state_in"), s.operand("cell_state_in")
+    result = s.result_quant(0)
+    if x.quant is None or last.quant is None or result is None:
+        raise s.fail("data or states without scales")
+    power = round(math.log2(_scale(cell)))
+    if abs(2.0**power / _scale(cell) - 1) > _NEAR or power > -9:
+        raise s.fail(f"the cell's scale is {_scale(cell):g}, must be a power of two, at most 2**-9")
+    gates = [s.float(f"{gate}_intermediate_scale") for gate in _GATES]
+    has_projection = operands[16] is not None
+    hidden = s.float("hidden_state_scale") if has_projection else result.scale[0]
+    point = s.int("hidden_state_zero_point") if has_projection else result.zero_point[0]
+    if min(*gates, hidden) <= 0:
+        raise s.fail("a scale of an inner value isn't above 0")
+    op = QuantizedLstm(
+        input_scales=tuple(
+            _scale(operands[1 + i]) * _scale(x) / gate for i, gate in enumerate(gates)
+        ),
+        recurrent_scales=tuple(
+            _scale(operands[5 + i]) * _scale(last) / gate for i, gate in enumerate(gates)
+        ),
+        peephole_scales=tuple(
+            _scale(operands[9 + i]) * 2.0**power / gates[gate] for i, gate in enumerate((0, 1, 3))
+        ),
+        norm_scales=tuple(_scale(operands[20 + i]) for i in range(4)),
+        x_zero_point=x.quant.zero_point[0],
+        h_zero_point=last.quant.zero_point[0],
+        hidden_zero_point=point,
+        cell_power=power,
+        hidden_scale=2.0**-30 / hidden,
+        projection_scale=_scale(operands[16]) * hidden / result.scale[0],
+        cell_clip=_clip_code(_clip(s, "cell_clip") / 2.0**power, 32767),
+        projection_clip=_clip_code(_clip(s, "projection_clip") / result.scale[0], 127),
     )
-    output, _, state = s.add_many(op, operands)
-    output.type = replace(output.type, quant=s.result_quant(2))
+    output, state = s.add_many(op, operands)
     s.bind(0, output)
     s.bind(1, state)
     s.bind(2, output)
+
+
+def _clip_code(bound: float, most: int) -> int:
+    return int(min(max(bound, 0.0), most))
+
+
+_NEAR = 1e-4
+"""How far a float32 scale may be from a power of two that it stands for."""
 
 
 # -------------------------------------------------------------------- RNN
