@@ -98,10 +98,11 @@ def import_flatten(src: Source) -> None:
     if None not in sizes or sizes.count(None) == 1:
         src.emit(s.Reshape(shape=tuple(-1 if n is None else n for n in sizes)), [x])
         return
-    extents = src.add(s.ShapeOf(dtype=DType.INT64, dims=tuple(range(axis))), [x])
-    first = src.add(ReduceProd(axes=(0,), keep_dims=True), [extents])
-    rest = src.const(np.asarray([-1], np.int64))
-    src.emit(s.Reshape(shape=None), [x, src.add(s.Concat(axis=0), [first, rest])])
+    counts = []  # both: where there are no elements, -1 could be anything
+    for dims in (range(axis), range(axis, rank)):
+        extents = src.add(s.ShapeOf(dtype=DType.INT64, dims=tuple(dims)), [x])
+        counts.append(src.add(ReduceProd(axes=(0,), keep_dims=True), [extents]))
+    src.emit(s.Reshape(shape=None), [x, src.add(s.Concat(axis=0), counts)])
 
 
 def import_squeeze(src: Source) -> None:
