@@ -245,10 +245,12 @@ def run_on_reference(vector: Vector) -> list[np.ndarray]:
     from nnconv.backends.reference.executor import run_graph
 
     from nnconv.formats.nnapi.reader import import_model
+    from nnconv.ir.verifier import verify_model
 
     main = vector.model.main
     omitted = {i for i, data in zip(main.inputs, vector.inputs, strict=True) if data is None}
     model = import_model(vector.model, omitted=omitted)
+    verify_model(model)
     arrays = [
         data.astype(value.dtype.numpy).reshape(main.operands[index].dimensions)
         for index, data, value in zip(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
-from nnconv.errors import UnsupportedError, UsageError
-from nnconv.formats.nnapi import file
+from nnconv.errors import InvalidModelError, UnsupportedError, UsageError
+from nnconv.formats.nnapi import file, pytorch, pytorch_archive
 from nnconv.formats.nnapi.check import check
+from nnconv.formats.nnapi.detect import ARCHIVE, STREAM, kind_of
 from nnconv.formats.nnapi.graph import GraphImport
 from nnconv.formats.nnapi.types import NEWEST_LEVEL
 from nnconv.formats.nnapi.wire import Model as WireModel
@@ -21,10 +23,10 @@ def read(
     input_shapes: Mapping[str, Shape] | None = None,
     name: str = "",
 ) -> Model:
-    """Read a .nnapi file, or its .json twin.
+    """Read a .nnapi file, its .json twin, or one of PyTorch's files with an NNAPI model.
 
     Args:
-        source: a path, or the bytes of a file.
+        source: a path, or the bytes of a .nnapi file or twin.
         input_shapes: shapes that take the place of the file's, by input name.
         name: what errors call the file; the path if it is empty.
 
@@ -33,8 +35,33 @@ def read(
         UnsupportedError: it has operations that can't be imported; all of them are listed.
         UsageError: shapes of inputs that aren't there.
     """
-    path = name or ("" if isinstance(source, bytes) else os.fspath(source))
-    return import_model(file.read(source, name=name), input_shapes=input_shapes, path=path)
+    if isinstance(source, bytes):
+        return import_model(file.read(source, name=name), input_shapes=input_shapes, path=name)
+    path = name or os.fspath(source)
+    return import_model(read_wire(source), input_shapes=input_shapes, path=path)
+
+
+def read_wire(path: str | os.PathLike[str]) -> WireModel:
+    """Read a file of any kind that holds an NNAPI model, as the model that it is.
+
+    A PyTorch module is taken with NNAPI's interface, in which images may have their channels last.
+
+    Raises:
+        InvalidModelError: the file is broken.
+        UsageError: an archive has several NNAPI modules.
+    """
+    try:
+        with Path(path).open("rb") as opened:
+            head, size = opened.read(_HEAD_BYTES), os.fstat(opened.fileno()).st_size
+    except OSError as error:
+        raise InvalidModelError(error.strerror or str(error), path=os.fspath(path)) from error
+    kind = kind_of(head, size)
+    if kind == STREAM:
+        return pytorch.read(path)
+    return pytorch_archive.read(path).model if kind == ARCHIVE else file.read(path)
+
+
+_HEAD_BYTES = 4096
 
 
 def import_model(

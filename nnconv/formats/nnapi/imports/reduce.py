@@ -5,7 +5,6 @@ from __future__ import annotations
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Op
-from nnconv.ir.types import TensorType
 from nnconv.ops import reduce as r
 from nnconv.ops.shape import Reshape
 
@@ -28,14 +27,25 @@ def import_reduction(s: Source) -> None:
     keep = s.int("keep_dims") > 0
     kind = REDUCTIONS[s.name]
     if axes is None:
-        # axes may name one dimension several times: the result's rank is only what the model says
-        op, inputs = kind(axes=None, keep_dims=keep), [x, s.operand("axes")]
-        result = TensorType(x.dtype, s.scope.type_of(s.output()).shape, s.result_quant())
-        s.bind(0, s.builder.add_typed(op, inputs, [result])[0])
+        _reduce_open(s, kind, x, keep=keep)
         return
     rank = s.rank(x)
     chosen = tuple(sorted({s.axis(axis, rank) for axis in axes}))
     _emit(s, kind(axes=chosen, keep_dims=keep), [x], whole=len(chosen) == rank and not keep)
+
+
+def _reduce_open(s: Source, kind: type[r.Reduction], x: Value, *, keep: bool) -> None:
+    """A reduction along axes computed at run time, which may name one dimension several times.
+
+    What is left of the dimensions then is only what the model says of the output.
+    """
+    inputs = [x, s.operand("axes")]
+    extents = s.output().dimensions
+    if keep or extents.count(0) > 1 or not extents:
+        s.emit(kind(axes=None, keep_dims=keep), inputs)
+        return
+    whole = s.add(kind(axes=None, keep_dims=True), inputs, quant=s.result_quant())
+    s.emit(Reshape(shape=tuple(extent or -1 for extent in extents)), [whole])
 
 
 def import_extreme(s: Source) -> None:

@@ -1,0 +1,146 @@
+"""Files of every kind that holds an NNAPI model, told apart and read."""
+
+import numpy as np
+import pytest
+from nnconv.backends.reference.executor import run_graph
+
+from nnconv.errors import InvalidModelError, UnsupportedError, UsageError
+from nnconv.formats.nnapi import file
+from nnconv.formats.nnapi.detect import ARCHIVE, OWN, STREAM, is_nnapi, kind_of
+from nnconv.formats.nnapi.importer import importers
+from nnconv.formats.nnapi.reader import import_model, read
+from nnconv.formats.nnapi.summary import summarize
+from nnconv.formats.nnapi.types import OperandCode, OperationCode
+from nnconv.ir.dtype import DType
+from nnconv.ir.verifier import verify_graph
+from support.nnapi_models import FLOAT, INT, NnapiBuilder, add_model, conv_model, if_model
+from support.pytorch_nnapi import Pickle, nnapi_state, stream_of, write_archive
+
+
+def exported_by_pytorch():
+    """ADD of an input of unknown rows and a constant, behind the two bools that always come."""
+    b = NnapiBuilder()
+    for value in (0, 1):
+        b.const(OperandCode.BOOL, value)
+    x, w = b.input(FLOAT, (0, 2)), b.const(FLOAT, [[1, 2]])
+    b.run(OperationCode.ADD, [x, w, b.const(INT, 1)], [b.output(FLOAT, (0, 2))])
+    return b.model()
+
+
+def write(folder, kind):
+    """A file of each kind with the same model."""
+    if kind == OWN:
+        file.write(exported_by_pytorch(), folder / "net.nnapi")
+        return folder / "net.nnapi"
+    if kind == STREAM:
+        (folder / "net.nnapi.bin").write_bytes(stream_of(exported_by_pytorch())[0])
+        return folder / "net.nnapi.bin"
+    pickled = Pickle()
+    pickled.value(("Nnapi", nnapi_state(exported_by_pytorch())))
+    return write_archive(folder / "net.pt", pickled)
+
+
+@pytest.mark.parametrize("kind", [OWN, STREAM, ARCHIVE])
+def test_each_kind_is_told_and_read(tmp_path, kind):
+    path = write(tmp_path, kind)
+    data = path.read_bytes()
+    assert kind_of(data[:4096], len(data)) == kind
+    model = read(path)
+    assert model.format == "nnapi"
+    assert [(v.name, v.dtype, v.shape) for v in model.inputs] == [
+        ("input0", DType.FLOAT32, (None, 2))
+    ]
+    verify_graph(model.graph)
+    (result,) = run_graph(model.graph, [np.asarray([[-5, 1], [0, 0]], np.float32)])
+    assert result.tolist() == [[0, 3], [1, 2]]
+
+
+def test_other_files_are_told_apart(tmp_path):
+    assert not is_nnapi(b"TFL3" * 10, 40)
+    assert not is_nnapi(b"", 0)
+    (tmp_path / "x").write_bytes(b"TFL3" * 10)
+    with pytest.raises(InvalidModelError):
+        read(tmp_path / "x")
+    with pytest.raises(InvalidModelError, match="No such file"):
+        read(tmp_path / "none")
+
+
+def test_names_of_the_interface_are_kept():
+    model = import_model(if_model())
+    assert [v.name for v in model.inputs] == ["condition", "a", "b"]
+    assert [v.name for v in model.outputs] == ["chosen"]
+    for chosen, wanted in ((1, [1, 2]), (0, [3, 4])):
+        arrays = [np.asarray([chosen], bool), np.asarray([1, 2], "f4"), np.asarray([3, 4], "f4")]
+        assert run_graph(model.graph, arrays)[0].tolist() == wanted
+
+
+def test_shapes_can_be_given():
+    model = import_model(exported_by_pytorch(), input_shapes={"input0": (4, 2)})
+    assert model.outputs[0].shape == (4, 2)
+    with pytest.raises(UsageError, match="there is no input 'x'; the model's inputs are 'input0'"):
+        import_model(exported_by_pytorch(), input_shapes={"x": (4, 2)})
+
+
+def test_inputs_may_be_left_out():
+    b = NnapiBuilder()
+    x, axes = b.input(FLOAT, (1, 2, 1)), b.input(OperandCode.TENSOR_INT32, (0,))
+    b.run(OperationCode.SQUEEZE, [x, axes], [b.output(FLOAT, (0,))])
+    model = import_model(b.model(), omitted={axes})
+    assert len(model.inputs) == 1
+    assert model.outputs[0].shape == (2,)
+
+
+def test_what_breaks_a_rule_is_refused():
+    model = add_model()
+    model.main.operands[2].value = np.asarray(9, np.int32)
+    with pytest.raises(InvalidModelError) as caught:
+        import_model(model, path="net")
+    text = "net: operation 0 (ADD): activation is 9, allowed are [0, 1, 2, 3]"
+    assert str(caught.value) == text
+    model = conv_model()
+    model.main.operands[2].scale = 0.5
+    with pytest.raises(InvalidModelError, match=r"bias has the scale 0\.5, must have 0\.125"):
+        import_model(model)
+    model = conv_model()
+    model.main.operands[model.main.outputs[0]].dimensions = (1, 3, 3, 3)
+    with pytest.raises(InvalidModelError, match="output 0 states the dimensions"):
+        import_model(model)
+
+
+def test_all_that_can_not_be_read_is_listed(monkeypatch):
+    monkeypatch.delitem(importers(), "ADD")
+    with pytest.raises(UnsupportedError) as caught:
+        import_model(if_model())
+    assert [item.where for item in caught.value.items] == [
+        "model 0, operation 0",
+        "model 1, operation 0",
+    ]
+
+
+def test_a_fixed_scale_counts_for_what_is_inside_and_is_demanded_of_outputs():
+    quant8 = OperandCode.TENSOR_QUANT8_ASYMM
+    for inside in (True, False):
+        b = NnapiBuilder()
+        x = b.input(quant8, (2,), scale=0.5, zero_point=3)
+        make = b.operand if inside else b.output
+        middle = make(quant8, (2,), scale=0.25, zero_point=1)
+        b.run(OperationCode.LOGISTIC, [x], [middle])
+        if inside:
+            b.run(OperationCode.DEQUANTIZE, [middle], [b.output(FLOAT, (2,))])
+            graph = import_model(b.model()).graph
+            (result,) = run_graph(graph, [np.asarray([3, 255], np.uint8)])
+            assert result.tolist() == [0.5, 255 / 256]
+        else:
+            with pytest.raises(InvalidModelError, match="the operation gives"):
+                import_model(b.model())
+
+
+@pytest.mark.parametrize("kind", [OWN, STREAM, ARCHIVE])
+def test_summary(tmp_path, kind):
+    summary = summarize(write(tmp_path, kind))
+    relaxed = ", float32 may be computed as float16" if kind == ARCHIVE else ""
+    assert (summary.format, summary.description) == ("nnapi", f"feature level 1{relaxed}")
+    assert summary.ops == {"ADD": 1}
+    assert summary.constants == 4
+    (entry,) = summary.entries
+    assert [(t.name, t.shape) for t in entry.inputs] == [("input0", (None, 2))]
