@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.random_onnx import check, draw
-from support.random_onnx_ops import MAKERS
+from support.random_onnx_patterns import MAKERS
 
 BLOCK = 15
 

@@ -176,7 +176,7 @@ class Net:
         slack = self.one([0.7, 1.0, 1.0, 1.3])
         low = min(0.0, float(finite.min(initial=0)) * slack)
         high = max(0.0, float(finite.max(initial=0)) * slack)
-        if high - low < 1e-6:
+        if high - low < 1e-2:
             high = 1.0
         if dtype == "int16":
             return float(np.float32(max(-low, high) / 32767)), 0

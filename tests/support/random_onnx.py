@@ -1,10 +1,9 @@
 """Random ONNX graphs, and what they must come to on every way through the converter.
 
 `OnnxNet` is a graph under construction, each node's results at hand as examples;
-`support.random_onnx_ops` draws the nodes. `check` runs a graph on onnxruntime with and without its
-optimizations, on the reference backend, on onnxruntime once more after a way through the IR, and on
-LiteRT with its three sets of kernels. How far two right answers may lie apart is measured as in
-`support.random_graphs`.
+`support.random_onnx_patterns` draws the nodes. `check` runs a graph on onnxruntime, on the
+reference backend, on onnxruntime once more after a way through the IR, and on LiteRT with its three
+sets of kernels. How far two right answers may lie apart is measured as in `support.random_graphs`.
 """
 
 from __future__ import annotations
@@ -151,9 +150,15 @@ class OnnxNet:
         return self.const(self.random(shape) / np.float32(np.sqrt(max(fan, 1))))
 
     def add(
-        self, op: str, operands: Sequence[Slot | None], results: int = 1, **attributes: Any
+        self,
+        op: str,
+        operands: Sequence[Slot | None],
+        results: int = 1,
+        *,
+        captured: Sequence[Slot] = (),
+        **attributes: Any,
     ) -> list[Slot]:
-        """Add a node.
+        """Add a node; ``captured`` are what its bodies read from outside.
 
         Raises:
             UnfitError: onnxruntime can't work it out, or its results are of no use.
@@ -161,7 +166,7 @@ class OnnxNet:
         names = [f"t{self._count + i + 1}" for i in range(results)]
         inputs = ["" if s is None else s.name for s in operands]
         made = helper.make_node(op, inputs, names, **attributes)
-        given = {s.name: s.data for s in operands if s is not None}
+        given = {s.name: s.data for s in (*operands, *captured) if s is not None}
         try:
             found = run_onnxruntime(self._file([made], given, names), given)
         except Exception as error:  # onnxruntime's errors have no common class
@@ -172,7 +177,7 @@ class OnnxNet:
                 raise UnfitError
         self._count += results
         self.nodes.append(made)
-        self.used.update(inputs)
+        self.used.update(inputs, (s.name for s in captured))
         slots = [Slot(name, array) for name, array in zip(names, found, strict=True)]
         self.slots += slots
         told = ", ".join(
@@ -180,7 +185,8 @@ class OnnxNet:
             for s in operands
         )
         results_ = ", ".join(f"{s.name}:{s.data.dtype}{list(s.shape)}" for s in slots)
-        self.log.append(f"{results_} = {op}({told}) {attributes or ''}")
+        shown = {k: v for k, v in attributes.items() if not isinstance(v, onnx.GraphProto)}
+        self.log.append(f"{results_} = {op}({told}) {shown or ''}")
         return slots
 
     def _file(
@@ -201,6 +207,7 @@ class OnnxNet:
         """Choose the outputs (all that nothing reads, and some others) and give the file."""
         inner = [s for s in self.slots if s not in self.inputs]
         chosen = [s for s in inner if s.name not in self.used or self.chance(0.2)]
+        chosen = chosen or self.add("Identity", [self.inputs[0]])
         infos = []
         for slot in self.inputs:
             dims: list[Any] = list(slot.shape)
@@ -223,7 +230,7 @@ class OnnxNet:
 
 def draw(seed: int) -> tuple[OnnxNet, bytes]:
     """The net of a seed, and its file."""
-    from support.random_onnx_ops import add_random
+    from support.random_onnx_patterns import add_random
 
     net = OnnxNet(seed)
     for _ in range(net.number(1, 2)):

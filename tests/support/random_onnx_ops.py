@@ -360,269 +360,34 @@ def cumulative(n: OnnxNet) -> None:
     n.add("CumSum", [x, axis], exclusive=n.number(0, 1), reverse=n.number(0, 1))
 
 
-# ------------------------------------------------------------------------- moves
-
-
-def transpose(n: OnnxNet) -> None:
-    x = n.pick("fib", ranks=[2, 3, 4, 5])
-    perm = [int(p) for p in n.rng.permutation(x.rank)]
-    if n.dynamic:
-        perm = [0, *(p for p in perm if p)]
-    n.add("Transpose", [x], perm=perm)
-
-
-def reshape(n: OnnxNet) -> None:
-    x = n.pick("fib", ranks=[2, 3, 4, 5])
-    kind = n.number(0, 3)
-    if kind == 0:
-        n.add("Flatten", [x], axis=1)
-    elif kind == 1:
-        n.add("Reshape", [x, n.const([0, -1], np.int64)])
-    elif kind == 2 and x.rank > 2:
-        tail = list(x.shape[1:])
-        place = n.number(0, len(tail) - 2)
-        tail[place : place + 2] = [tail[place] * tail[place + 1]]
-        n.add("Reshape", [x, n.const([0, *tail], np.int64)])
-    else:
-        extent = x.shape[-1]
-        factors = [f for f in (2, 3) if extent % f == 0]
-        if not factors or x.rank > 4:
-            raise UnfitError
-        f = n.one(factors)
-        shape = [0 if i == 0 else e for i, e in enumerate(x.shape[:-1])]
-        n.add("Reshape", [x, n.const([*shape, f, extent // f], np.int64)])
-
-
-def squeeze(n: OnnxNet) -> None:
-    x = n.pick("fib")
-    ones = [i for i, e in enumerate(x.shape) if e == 1 and i >= int(n.dynamic)]
-    if ones and n.chance(0.5):
-        n.add("Squeeze", [x, n.const([n.one(ones)], np.int64)])
-    elif x.rank < 5:
-        n.add("Unsqueeze", [x, n.const([n.number(int(n.dynamic), x.rank)], np.int64)])
-
-
-def concat(n: OnnxNet) -> None:
-    x = n.pick("fi")
-    axis = n.axis(x)
-    rest = [e for i, e in enumerate(x.shape) if i != axis % x.rank]
-    fit = [
-        s
-        for s in n.slots
-        if s.data.dtype == x.data.dtype
-        and s.rank == x.rank
-        and [e for i, e in enumerate(s.shape) if i != axis % x.rank] == rest
-    ]
-    parts = [coded(n, x), *(n.one(fit) for _ in range(n.number(1, 3)))]
-    rounded(n, n.add("Concat", parts, axis=axis)[0])
-
-
-def split(n: OnnxNet) -> None:
-    x = n.pick("fi")
-    axis = n.axis(x)
-    extent = x.shape[axis]
-    if extent < 2:
-        raise UnfitError
-    cut = n.number(1, extent - 1)
-    n.add("Split", [x, n.const([cut, extent - cut], np.int64)], 2, axis=axis)
-
-
-def slice_(n: OnnxNet) -> None:
-    x = n.pick("fib")
-    axis = n.axis(x)
-    extent = x.shape[axis]
-    low = n.number(0, extent - 1)
-    high = n.number(low + 1, extent)
-    step = n.one([1, 1, 2, -1])
-    if step < 0:
-        low, high = high - 1, (low - 1 if low else -extent - 1)
-    if n.chance(0.2):
-        high = 1 << 40 if step > 0 else high
-    numbers = [n.const([v], np.int64) for v in (low, high, axis, step)]
-    n.add("Slice", [x, *numbers])
-
-
-def gather(n: OnnxNet) -> None:
-    x = n.pick("fib", small=600)
-    axis = n.axis(x)
-    extent = x.shape[axis]
-    shape = n.one([(), (1,), (3,), (2, 2)])
-    indices = n.rng.integers(-extent if n.chance(0.3) else 0, extent, shape)
-    n.add("Gather", [x, n.const(indices, np.int64)], axis=axis)
-
-
-def gather_elements(n: OnnxNet) -> None:
-    n.still()
-    x = n.pick("fi", small=300)
-    axis = n.axis(x)
-    shape = list(x.shape)
-    shape[axis] = n.number(1, 3)
-    indices = n.rng.integers(0, x.shape[axis], shape)
-    n.add("GatherElements", [x, n.const(indices, np.int64)], axis=axis)
-
-
-def scatter(n: OnnxNet) -> None:
-    n.still()
-    x = n.pick(ranks=[2, 3], small=300)
-    count = n.number(1, x.shape[0])
-    indices = n.rng.permutation(x.shape[0])[:count].reshape(-1, 1)
-    updates = n.const(n.random((count, *x.shape[1:])))
-    n.add("ScatterND", [x, n.const(indices, np.int64), updates])
-
-
-def pad(n: OnnxNet) -> None:
-    x = n.pick("f", ranks=[2, 3, 4])
-    first = int(n.dynamic)
-    mode = n.one(["constant", "constant", "reflect", "edge"])
-    most = [
-        0 if i < first else min(2, e - 1) if mode == "reflect" else 2 for i, e in enumerate(x.shape)
-    ]
-    pads = [n.number(0, m) if n.chance(0.6) else 0 for m in (*most, *most)]
-    operands = [coded(n, x), n.const(pads, np.int64)]
-    if mode == "constant" and n.chance(0.4):
-        operands.append(n.const(np.float32(n.one([0, 1.5, -2]))))
-    n.add("Pad", operands, mode=mode)
-
-
-def expand(n: OnnxNet) -> None:
-    n.still()
-    x = n.pick("fib", small=300)
-    shape = [n.number(1, 3) if e == 1 else e for e in x.shape]
-    n.add("Expand", [x, n.const(shape, np.int64)])
-
-
-def tile(n: OnnxNet) -> None:
-    x = n.pick("fi", small=300)
-    repeats = [1 if n.dynamic and i == 0 else n.number(1, 2) for i in range(x.rank)]
-    n.add("Tile", [x, n.const(repeats, np.int64)])
-
-
-def depth_space(n: OnnxNet) -> None:
-    x = n.pick(ranks=[4])
-    if x.shape[1] % 4 == 0:
-        n.add("DepthToSpace", [x], blocksize=2, mode=n.one(["DCR", "CRD"]))
-    elif x.shape[2] % 2 == x.shape[3] % 2 == 0:
-        n.add("SpaceToDepth", [x], blocksize=2)
-    else:
-        raise UnfitError
-
-
-def triangle(n: OnnxNet) -> None:
-    if n.opset < 14:
-        raise UnfitError
-    n.add("Trilu", [n.pick(ranks=[2, 3])], upper=n.number(0, 1))
-
-
-def by_shape(n: OnnxNet) -> None:
-    """A reshape to extents that are computed from another's."""
-    x = n.pick(ranks=[3, 4])
-    dims = n.add("Shape", [x])[0]
-    first = n.add("Gather", [dims, n.const([0], np.int64)])[0]
-    target = n.add("Concat", [first, n.const([-1], np.int64)], axis=0)[0]
-    n.add("Reshape", [x, target])
-
-
-# ------------------------------------------------------------------------- groups of nodes
-
-
-def residual(n: OnnxNet) -> None:
-    x = coded(n, n.pick(ranks=[4]))
-    depth = x.shape[1]
-    y = n.add("Conv", [x, weight(n, (depth, depth, 3, 3), 0, depth * 9)], pads=[1] * 4)[0]
-    y = coded(n, n.add("Relu", [y])[0])
-    rounded(n, n.add("Add", [y, x])[0])
-
-
-def gate(n: OnnxNet) -> None:
-    """Squeeze and excitation."""
-    x = coded(n, n.pick(ranks=[4]))
-    depth = x.shape[1]
-    y = coded(n, n.add("GlobalAveragePool", [x])[0])
-    y = n.add("Conv", [y, weight(n, (depth, depth, 1, 1), 0, depth)])[0]
-    y = coded(n, n.add(n.one(["Sigmoid", "HardSigmoid"]), [coded(n, y)])[0])
-    rounded(n, n.add("Mul", [x, y])[0])
-
-
-def swish(n: OnnxNet) -> None:
-    x = n.pick()
-    n.add("Mul", [x, n.add(n.one(["Sigmoid", "HardSigmoid"]), [x])[0]])
-
-
-def gelu(n: OnnxNet) -> None:
-    x = n.pick()
-    y = n.add("Div", [x, n.const(np.float32(np.sqrt(2)))])[0]
-    y = n.add("Add", [n.add("Erf", [y])[0], n.const(np.float32(1))])[0]
-    n.add("Mul", [n.add("Mul", [x, y])[0], n.const(np.float32(0.5))])
-
-
-def attention(n: OnnxNet) -> None:
-    x = n.pick(ranks=[3])
-    k = n.add("Transpose", [x], perm=[0, 2, 1])[0]
-    scores = n.add("MatMul", [x, k])[0]
-    scores = n.add("Mul", [scores, n.const(np.float32(x.shape[2] ** -0.5))])[0]
-    n.add("MatMul", [n.add("Softmax", [scores], axis=-1)[0], x])
-
-
-def channel_shuffle(n: OnnxNet) -> None:
-    x = n.pick(ranks=[4])
-    _, c, h, w = x.shape
-    groups = [g for g in (2, 3) if c % g == 0]
-    if not groups:
-        raise UnfitError
-    g = n.one(groups)
-    y = n.add("Reshape", [x, n.const([0, g, c // g, h, w], np.int64)])[0]
-    y = n.add("Transpose", [y], perm=[0, 2, 1, 3, 4])[0]
-    n.add("Reshape", [y, n.const([0, c, h, w], np.int64)])
-
-
-def other_layout(n: OnnxNet) -> None:
-    """To channels last, something there, and now and then the way back."""
-    x = n.add("Transpose", [n.pick(ranks=[4])], perm=[0, 2, 3, 1])[0]
-    if n.chance(0.5):
-        x = n.add(n.one(["Relu", "Sigmoid", "Neg"]), [x])[0]
-    if n.chance(0.5):
-        x = n.add("Add", [x, n.const(n.random(x.shape[-1:]))])[0]
-    if n.chance(0.6):
-        n.add("Transpose", [x], perm=[0, 3, 1, 2])
-
-
-def recurrent(n: OnnxNet) -> None:
-    x = n.pick(ranks=[3], small=200)
-    n.still()
-    op, gates = n.one([("LSTM", 4), ("GRU", 3), ("RNN", 1)])
-    both = n.chance(0.3)
-    ways, hidden = 1 + both, n.number(1, 4)
-    w = n.const(n.random((ways, gates * hidden, x.shape[2])) * np.float32(0.5))
-    r = n.const(n.random((ways, gates * hidden, hidden)) * np.float32(0.5))
-    operands: list[Slot | None] = [x, w, r]
-    if n.chance(0.6):
-        operands.append(n.const(n.random((ways, 2 * gates * hidden))))
-    more: dict[str, Any] = {"linear_before_reset": n.number(0, 1)} if op == "GRU" else {}
-    n.add(
-        op,
-        operands,
-        n.number(1, 3 if op == "LSTM" else 2),
-        hidden_size=hidden,
-        direction="bidirectional" if both else n.one(["forward", "reverse"]),
-        **more,
-    )
-
-
-MAKERS: tuple[Maker, ...] = (
-    *(conv, conv, conv, conv_transpose, gemm, gemm, matmul, matmul, batch_norm, instance_norm),
-    *(layer_norm, prelu, pool, pool, global_pool, local_response, resize, unary, unary, unary),
-    *(of_positives, binary, binary, binary, division, power, of_integers, comparison, logic, where),
-    *(clip, cast, reduce, reduce, softmax, softmax, best, top, cumulative, transpose, transpose),
-    *(reshape, reshape, squeeze, concat, concat, split, slice_, slice_, gather, gather_elements),
-    *(scatter, pad, expand, tile, depth_space, triangle, by_shape, residual, gate, swish, gelu),
-    *(attention, channel_shuffle, other_layout, recurrent),
-)
-
-
-def add_random(n: OnnxNet) -> None:
-    """Add one node, or a group of them.
-
-    Raises:
-        UnfitError: what was drawn doesn't fit; nodes that were added before that was found stay.
-    """
-    n.one(MAKERS)(n)
+WEIGHTS: dict[Maker, int] = {
+    conv: 3,
+    conv_transpose: 1,
+    gemm: 2,
+    matmul: 2,
+    batch_norm: 1,
+    instance_norm: 1,
+    layer_norm: 1,
+    prelu: 1,
+    pool: 2,
+    global_pool: 1,
+    local_response: 1,
+    resize: 1,
+    unary: 3,
+    of_positives: 1,
+    binary: 3,
+    division: 1,
+    power: 1,
+    of_integers: 1,
+    comparison: 1,
+    logic: 1,
+    where: 1,
+    clip: 1,
+    cast: 1,
+    reduce: 2,
+    softmax: 2,
+    best: 1,
+    top: 1,
+    cumulative: 1,
+}
+"""What is drawn, and how often beside the others."""
