@@ -60,6 +60,9 @@ def windows() -> list[OnnxCase]:
         cases.append(images(f"AveragePool without {pads}", made))
         made = node("ConvTranspose", ["x", "w"], ["y"], pads=pads, strides=[2, 2])
         cases.append(images(f"ConvTranspose {pads}", made, {"w": normal(4, 3, 3, 3)}))
+    for pads in ([0, 0, 0, 0], [1, 1, 1, 1], [1, 0, 1, 0]):
+        shape = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": pads}
+        cases.append(images(f"ceiling {pads}", node("MaxPool", ["x"], ["y"], ceil_mode=1, **shape)))
     made = node("Conv", ["x", "w"], ["y"], dilations=[2, 2], pads=[2, 2, 2, 2], group=2)
     cases.append(images("Conv dilated in groups", made, {"w": normal(6, 2, 2, 2)}))
     made = node("Conv", ["x", "w"], ["y"], group=4, pads=[1, 1, 1, 1])

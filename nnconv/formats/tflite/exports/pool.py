@@ -22,6 +22,7 @@ from nnconv.ir.op import Activation, Op
 from nnconv.ir.types import Dim
 from nnconv.ops import pool as p
 from nnconv.ops.elementwise import Clip
+from nnconv.ops.spatial import Padding
 
 _Pool = p.MaxPool2D | p.AveragePool2D | p.L2Pool2D
 
@@ -76,6 +77,18 @@ def _is_positive(x: Value) -> bool:
     return isinstance(op, Clip) and op.low >= 0
 
 
+def _room_for_all(op: p.MaxPool2D) -> Padding | None:
+    """Padding that holds each window of ceil_mode whatever the extents are.
+
+    None where a window could begin behind the data: ONNX leaves those out.
+    """
+    before, after = op.padding.before, op.padding.after
+    sides = list(zip(op.window, op.stride, after, strict=True))
+    if op.padding.same or any(size < step + behind for size, step, behind in sides):
+        return None
+    return Padding(before, tuple(behind + step - 1 for _, step, behind in sides))
+
+
 def export_max_pool(node: Node, t: Target) -> None:
     """MAX_POOL_2D; other paddings than SAME by a PADV2 of the lowest number, or PAD."""
     op, y = node.op, node.outputs[0]
@@ -85,7 +98,7 @@ def export_max_pool(node: Node, t: Target) -> None:
     if any(spread > 1 for spread in op.dilation):
         raise _refused(x, "it has dilations")
     scheme = scheme_of(extents, op.padding, op.window, op.stride, (1, 1))
-    padding = op.reached(extents)
+    padding = op.reached(extents) or _room_for_all(op)
     if padding is None:
         raise t.refused("ceil_mode of extents that aren't known")
     if padding != op.padding:
