@@ -9,7 +9,7 @@ import numpy as np
 
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.conv import with_height, within_windows
-from nnconv.decompositions.refit import split_activation
+from nnconv.decompositions.refit import in_floats, split_activation
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -92,6 +92,8 @@ def by_planes(node: Node, b: Builder) -> list[Value] | None:
     dims, result = static_shape(x.shape[1:]), static_shape(y.shape[1:])
     if dims is None or result is None or op.layout is not Layout.NHWC:
         return None
+    if x.type.has_codes and isinstance(op, p.AveragePool3D):
+        return in_floats(node, b)  # means of planes need finer steps than those of the whole
     kind = _PLANES[type(op)]
     n = x.shape[0] if isinstance(x.shape[0], int) else -1
     depth, height, width, channels = dims

@@ -67,6 +67,8 @@ class Dft(Op):
             raise ValueError(f"a transform of length {self.length}")
         if x.shape is None:
             return (TensorType(x.dtype, None),)
+        if len(x.shape) < 2:
+            raise ValueError(f"x has rank {len(x.shape)}, must have at least 2")
         parts = 1 if self.onesided and self.inverse else 2
         if self.axis is None:
             return (TensorType(x.dtype, (*[None] * (len(x.shape) - 1), parts)),)

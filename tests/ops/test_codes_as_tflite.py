@@ -8,15 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnconv.ir import Builder, DType, Op, Quant, Value
+from nnconv.ir import Builder, DType, Layout, Op, Quant, Value
 from nnconv.ops import activation as a
 from nnconv.ops import elementwise as e
 from nnconv.ops import norm
 from nnconv.ops import numeric as n
 from nnconv.ops import product as p
 from nnconv.ops import reduce as r
+from nnconv.ops.pool import AveragePool3D
 from nnconv.ops.quantize import Dequantize
 from nnconv.ops.slices import Pad
+from nnconv.ops.spatial import Padding
 from support.onnx_spine import IrCase, check_ir
 from support.tflite_spine import TfliteCase, check_tflite
 
@@ -174,3 +176,15 @@ def test_codes_that_saturate_before_they_become_others_do_so(tmp_path: Path) -> 
         return b.add(e.Clip(low=0.0, high=1.0), [sums], quant=Quant.per_tensor(1 / 255, -128))
 
     check_tflite(TfliteCase("saturate", build), tmp_path)
+
+
+def test_means_over_three_dimensions_are_rounded_once(tmp_path: Path) -> None:
+    """Means of planes don't fit the narrow range of the whole."""
+
+    def build(b: Builder) -> Value:
+        x = b.input("x", DType.INT8, (1, 4, 3, 2, 2), quant=X[DType.INT8])
+        nothing = Padding((0, 0, 0), (0, 0, 0))
+        op = AveragePool3D(layout=Layout.NHWC, window=(4, 3, 2), stride=(1, 1, 1), padding=nothing)
+        return b.add(op, [x], quant=Quant.per_tensor(0.001, -20))
+
+    check_tflite(TfliteCase("mean", build), tmp_path)
