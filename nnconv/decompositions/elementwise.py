@@ -44,6 +44,16 @@ def round_by_adding(node: Node, b: Builder) -> Sequence[Value] | None:
     return [b.add(e.Select(), [b.add(e.Less(), [size, limit]), signed, x])]
 
 
+def abs_by_greatest(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The greater of x and -x, of integers; those without signs are as they were."""
+    (x,) = _operands(node)
+    if not x.dtype.is_integer or x.type.has_codes:
+        return None
+    if not x.dtype.is_signed:
+        return [b.add_typed(Identity(), [x], [x.type])[0]]
+    return [b.add(e.Maximum(), [x, b.add(e.Neg(), [x])])]
+
+
 def elu_by_exp(node: Node, b: Builder) -> Sequence[Value] | None:
     """max(x, 0) + alpha * (exp(min(x, 0)) - 1)."""
     op = node.op
@@ -84,6 +94,7 @@ def unchanged(node: Node, b: Builder) -> Sequence[Value] | None:
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.Ceil: (of_integers, ceil_by_floor),
     e.Round: (of_integers, round_by_adding),
+    e.Abs: (abs_by_greatest,),
     e.Elu: (of_integers, elu_by_exp),
     e.PRelu: (prelu_by_extremes,),
     e.AddN: (add_by_pairs,),

@@ -18,7 +18,7 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops import elementwise as e
 from nnconv.ops import numeric as n
-from nnconv.ops.quantize import Bitcast
+from nnconv.ops.quantize import Bitcast, Cast
 from nnconv.ops.shape import Identity, Reshape
 
 
@@ -154,6 +154,8 @@ def reciprocal(node: Node, b: Builder) -> Sequence[Value]:
 def sign(node: Node, b: Builder) -> Sequence[Value] | None:
     """Whether x is greater than 0, less whether it is smaller; of integers that SIGN lacks."""
     (x,) = _operands(node)
+    if x.dtype.is_integer and not x.dtype.is_signed and not x.type.has_codes:
+        return [b.add(Cast(dtype=x.dtype), [b.add(Cast(dtype=DType.BOOL), [x])])]
     if x.dtype is not DType.INT64:
         return None
     zero, one = scalar(b, 0, x), scalar(b, 1, x)
@@ -190,8 +192,6 @@ def is_inf(node: Node, b: Builder) -> Sequence[Value] | None:
 
 
 def _in_float32(x: Value, b: Builder) -> Value:
-    from nnconv.ops.quantize import Cast
-
     return b.add(Cast(dtype=DType.FLOAT32), [x])
 
 
