@@ -11,13 +11,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from nnconv.backends.base import Device, Executable, TensorInfo
+from nnconv.backends.limits import DeadlineError, Limits, limited
 
 from nnconv import errors
 
 if TYPE_CHECKING:
     from nnconv.ir import Model
 
-__all__ = ["Device", "Executable", "TensorInfo", "compile", "devices", "reference_ops"]
+__all__ = [
+    "DeadlineError", "Device", "Executable", "Limits", "TensorInfo", "compile", "devices",
+    "limited", "reference_ops",
+]  # fmt: skip
 
 _HOMES = {
     "onnxruntime:cpu": "nnconv.backends.onnxruntime",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -124,7 +126,7 @@ class LiteRtExecutable(Executable):
             raise UsageError(f"resolver {resolver!r}; allowed are {', '.join(RESOLVERS)}")
         self._threads = check_threads(threads)
         self._resolver = resolver
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._remove: Callable[[], object] | None = None
         if isinstance(source, Model):
             refuse_shapes(input_shapes)
             self._path = self._converted(source, signature)
@@ -146,8 +148,9 @@ class LiteRtExecutable(Executable):
         from nnconv.formats.tflite.encode import write
 
         lowered = to_tflite(one_entry(model, choose_signature(model, signature)))
-        self._folder = tempfile.TemporaryDirectory(prefix="nnconv-")
-        path = os.path.join(self._folder.name, "model.tflite")  # noqa: PTH118 - a str is wanted
+        folder = tempfile.mkdtemp(prefix="nnconv-")
+        self._remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        path = os.path.join(folder, "model.tflite")  # noqa: PTH118 - a str is wanted
         write(lowered.model, path)
         return path
 
@@ -242,6 +245,8 @@ class LiteRtExecutable(Executable):
     def _close(self) -> None:
         self._runner = None
         self._interpreter = None
+        if self._remove is not None:
+            self._remove()
 
 
 def _choose(file: wire.File, key: str | None) -> EntryPoint:

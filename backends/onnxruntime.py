@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +24,7 @@ from nnconv.backends.base import (
     refusal,
     refuse_shapes,
 )
+from nnconv.backends.limits import DeadlineError, current_limits
 
 from nnconv.errors import BackendError, InvalidModelError, UsageError
 from nnconv.formats import detect, read_model
@@ -210,11 +212,31 @@ class OnnxRuntimeExecutable(Executable):
         return TensorInfo(argument.name, dtype, shape, _quant(quants.get(argument.name)))
 
     def _execute(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        seconds = current_limits().seconds_left()
         try:
-            results = self._session.run(self._results, dict(feeds))
+            if seconds is None:
+                results = self._session.run(self._results, dict(feeds))
+            else:
+                results = self._execute_within(seconds, feeds)
         except self._errors as error:
             raise refusal(self.device, "failed while running", error) from error
         return dict(zip(self._results, results, strict=True))
+
+    def _execute_within(self, seconds: float, feeds: Mapping[str, np.ndarray]) -> Any:
+        """Run, but stop at the next node once the time is over."""
+        options = self._runtime.RunOptions()
+        options.log_severity_level = _FATAL_ONLY
+        timer = threading.Timer(seconds, setattr, (options, "terminate", True))
+        timer.daemon = True
+        timer.start()
+        try:
+            return self._session.run(self._results, dict(feeds), options)
+        except self._errors as error:
+            if options.terminate:
+                raise DeadlineError("the run took longer than it may") from error
+            raise
+        finally:
+            timer.cancel()
 
     def _close(self) -> None:
         self._session = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnconv.backends.limits import current_limits, limited
 from nnconv.backends.reference.executor import Array, Kernel, run_graph
 
 from nnconv.ir.graph import Graph
@@ -21,8 +22,10 @@ def repeat(op: While, *operands: Array, bodies: Sequence[Graph]) -> list[Array]:
     """While."""
     condition, turn = bodies
     carried = list(operands)
-    while _truth(run_graph(condition, carried)[0]):
-        carried = run_graph(turn, carried)
+    with limited(current_limits().in_loop()):
+        while _truth(run_graph(condition, carried)[0]):
+            current_limits().check()
+            carried = run_graph(turn, carried)
     return carried
 
 

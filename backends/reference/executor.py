@@ -20,6 +20,7 @@ from pkgutil import iter_modules
 from typing import Any, TypeAlias
 
 import numpy as np
+from nnconv.backends.limits import current_limits
 
 from nnconv import ops
 from nnconv.errors import BackendError
@@ -57,10 +58,13 @@ def run_graph(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
 
     Raises:
         BackendError: when an op has no kernel, or a kernel refuses its operands.
+        DeadlineError: when it takes longer than ``limits.limited`` lets it.
     """
+    limits = current_limits()
     memory: dict[Value, Array] = dict(zip(graph.inputs, inputs, strict=True))
     remaining = _use_counts(graph)
     for node in graph.nodes:
+        limits.check()
         arrays = [None if v is None else _read(v, memory) for v in node.inputs]
         memory.update(zip(node.outputs, run_node(node, arrays), strict=True))
         for read in node.inputs:

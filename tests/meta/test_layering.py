@@ -45,10 +45,13 @@ LAYERS = {
         "nnconv.ops",
         "nnconv.passes",
     ),
+    # Its devices are the backends, and its cache keeps what lowering makes for them.
     "nnconv.runtime": (
+        "nnconv.backends",
         "nnconv.errors",
         "nnconv.formats",
         "nnconv.ir",
+        "nnconv.lowering",
         "nnconv.ops",
         "nnconv.passes",
         "nnconv.schemas",

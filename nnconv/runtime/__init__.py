@@ -1,0 +1,1 @@
+"""The programming models of NNAPI and NNRt, on one shared core."""

@@ -1,0 +1,95 @@
+"""Compiled models on disk: found again by token, in this process or in a later one.
+
+An entry is two files: the model in the device's own format, and a note that says what it is. What
+doesn't agree with the note in every respect is left aside, as if it weren't there: another token,
+another model, another version of nnconv or of the device's runtime, a damaged or half-written file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zlib
+from pathlib import Path
+
+from nnconv import __version__
+from nnconv.errors import NnconvError
+from nnconv.formats.atomic import replacing
+from nnconv.formats.safetensors import map_file
+
+FORMAT = 1
+
+CHUNK = 1 << 20
+
+
+class CacheSlot:
+    """The place of one model's compiled forms.
+
+    Attributes:
+        folder: where the files lie.
+        token: what the application calls the model.
+        fingerprint: what tells this model from others.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], token: bytes, fingerprint: bytes) -> None:
+        self.folder = Path(folder)
+        self.token = token
+        self.fingerprint = fingerprint
+
+    def path(self, device: str, version: str, suffix: str) -> Path:
+        """Where the form for a device belongs."""
+        key = hashlib.sha256(b"\0".join((self.token, device.encode(), version.encode())))
+        return self.folder / f"{key.hexdigest()}{suffix}"
+
+    def find(self, device: str, version: str, suffix: str) -> Path | None:
+        """The form for a device, if it is there and sound."""
+        path = self.path(device, version, suffix)
+        try:
+            note = json.loads(_note_path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        if not isinstance(note, dict):
+            return None
+        checksum = note.pop("checksum", None)
+        if note != self._note(device, version) or checksum != _checksum(path):
+            return None
+        return path
+
+    def keep(self, path: Path, device: str, version: str) -> None:
+        """Note what a file is that has just been written at its ``path``.
+
+        Where the folder can't be written the model is compiled anew the next time.
+        """
+        note = {**self._note(device, version), "checksum": _checksum(path)}
+        try:
+            with replacing(_note_path(path)) as (file,):
+                file.write(json.dumps(note, indent=1).encode())
+        except (NnconvError, OSError):
+            return
+
+    def _note(self, device: str, version: str) -> dict[str, object]:
+        return {
+            "format": FORMAT,
+            "nnconv": __version__,
+            "device": device,
+            "version": version,
+            "token": self.token.hex(),
+            "fingerprint": self.fingerprint.hex(),
+        }
+
+
+def _note_path(path: Path) -> Path:
+    return path.with_name(path.name + ".json")
+
+
+def _checksum(path: Path) -> str | None:
+    """Size and checksum of a file; None where it can't be read."""
+    try:
+        data = map_file(path)
+    except (NnconvError, OSError, ValueError):
+        return None
+    total = 0
+    for start in range(0, len(data), CHUNK):
+        total = zlib.crc32(data[start : start + CHUNK], total)
+    return f"{len(data)}:{total:08x}"

@@ -1,0 +1,293 @@
+"""Models made ready to run: for each device in turn, the whole model or nothing.
+
+A ``Program`` belongs to a compilation. What it runs depends on the shapes of a run's inputs and on
+which of them are left out: each combination is read, converted and compiled once (a ``Plan``), and
+the latest are kept. A model whose inputs all have known shapes has its plan made beforehand.
+
+How a model is cut into pieces for several devices belongs into ``Program._plan``: a plan is all
+that the rest knows.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from nnconv import backends
+from nnconv.backends import Executable, Limits, limited
+from nnconv.errors import BackendError, InvalidModelError, NnconvError, UnsupportedError
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Model
+from nnconv.runtime.core.cache import CacheSlot
+from nnconv.runtime.core.devices import REFERENCE, SERIAL, UNINTERRUPTIBLE, available
+
+Shapes: TypeAlias = "tuple[tuple[int, ...] | None, ...]"
+"""The shape of each input of a run; None for one that is left out."""
+
+MOST_PLANS = 8
+"""How many combinations of shapes are kept ready."""
+
+LEVELS_OF_FREEZING = 2
+
+SUFFIXES = {"onnxruntime:cpu": ".onnx", "litert:cpu": ".tflite"}
+"""What a device reads from files, for the devices that a cache serves."""
+
+
+class NoDeviceError(NnconvError):
+    """None of the devices can run a model; the text has the reason of each."""
+
+
+class Source(Protocol):
+    """A model of a programming model, as a program needs it."""
+
+    @property
+    def has_loops(self) -> bool:
+        """Whether a run may take for ever."""
+
+    def known_shapes(self) -> Shapes | None:
+        """The shapes of all inputs, as far as the model says them; None if it doesn't."""
+
+    def specialize(self, shapes: Shapes) -> Model:
+        """The model for inputs of these shapes.
+
+        Raises:
+            NnconvError: there is none.
+        """
+
+    def freeze(self, arrays: Sequence[np.ndarray | None], level: int) -> Model:
+        """The model for these inputs, some of which become constants.
+
+        They are no inputs any more; the higher the level, from 1, the more they are.
+
+        Raises:
+            NnconvError: there is none.
+        """
+
+    def frozen(self, level: int) -> frozenset[int]:
+        """Which inputs ``freeze`` makes constants."""
+
+    def fingerprint(self) -> bytes:
+        """What tells the model from others."""
+
+
+class Plan:
+    """What runs a model for inputs of certain shapes; it is closed once nothing refers to it.
+
+    Attributes:
+        device: where.
+        executable: the compiled model.
+        bools: which of its inputs are truth values.
+        lock: held during a run, where the device needs that; else None.
+    """
+
+    __slots__ = ("bools", "device", "executable", "lock")
+
+    def __init__(self, executable: Executable, device: str) -> None:
+        self.device = device
+        self.executable = executable
+        self.bools = tuple(info.dtype is DType.BOOL for info in executable.inputs)
+        self.lock = threading.Lock() if device in SERIAL else None
+
+    def __del__(self) -> None:
+        self.executable.close()
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run once on an array for each input that isn't left out; any byte but 0 is true.
+
+        Raises:
+            BackendError: the run failed.
+        """
+        feeds = {
+            info.name: array != 0 if is_bool else array
+            for info, array, is_bool in zip(self.executable.inputs, arrays, self.bools, strict=True)
+        }
+        if self.lock is None:
+            return list(self.executable.run(feeds).values())
+        with self.lock:
+            return list(self.executable.run(feeds).values())
+
+
+class Program:
+    """A model compiled for a list of devices.
+
+    Attributes:
+        devices: the devices, in the order in which they are tried.
+        has_loops: whether a run may take for ever.
+    """
+
+    def __init__(
+        self, source: Source, devices: Sequence[str], *, cache: CacheSlot | None = None
+    ) -> None:
+        self.devices = tuple(devices)
+        self.has_loops = source.has_loops
+        self._source = source
+        self._cache = cache
+        self._plans: OrderedDict[Shapes, Plan | NnconvError] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def prepare(self) -> None:
+        """Compile beforehand what can be.
+
+        Raises:
+            NoDeviceError: no device takes the model.
+        """
+        shapes = self._source.known_shapes()
+        if shapes is None:
+            return  # its plans are made once the shapes are known
+        found = self._plan_for(shapes)
+        if isinstance(found, NoDeviceError):
+            raise found
+
+    def device_for(self, shapes: Shapes) -> str:
+        """The device that runs the model for inputs of these shapes; empty if none does."""
+        found = self._plan_for(shapes)
+        return "" if isinstance(found, NnconvError) else found.device
+
+    def run(
+        self, arrays: Sequence[np.ndarray | None], limits: Limits | None = None
+    ) -> list[np.ndarray]:
+        """Run once.
+
+        Args:
+            arrays: what each input is, None for those that are left out.
+            limits: how long it may take.
+
+        Raises:
+            DeadlineError: it takes longer.
+            NnconvError: it can't be run.
+        """
+        plan = self._plan_for(tuple(None if a is None else a.shape for a in arrays))
+        given = [array for array in arrays if array is not None]
+        if limits is None:
+            return self._run(plan, arrays, given)
+        with limited(limits):
+            limits.check()
+            results = self._run(plan, arrays, given)
+            limits.check()
+        return results
+
+    def _run(
+        self,
+        plan: Plan | NnconvError,
+        arrays: Sequence[np.ndarray | None],
+        given: Sequence[np.ndarray],
+    ) -> list[np.ndarray]:
+        if isinstance(plan, Plan):
+            return plan.run(given)
+        if REFERENCE not in self.devices or isinstance(plan, InvalidModelError):
+            raise plan
+        return self._run_frozen(arrays, plan)
+
+    def _run_frozen(
+        self, arrays: Sequence[np.ndarray | None], reason: NnconvError
+    ) -> list[np.ndarray]:
+        """Run a model that can only be read once the values of its inputs are known."""
+        for level in range(1, LEVELS_OF_FREEZING + 1):
+            try:
+                model = self._source.freeze(arrays, level)
+            except UnsupportedError as error:
+                reason = error
+                continue
+            frozen = self._source.frozen(level)
+            given = [a for i, a in enumerate(arrays) if a is not None and i not in frozen]
+            return Plan(backends.compile(model, REFERENCE), REFERENCE).run(given)
+        raise reason
+
+    # ---------------------------------------------------------------- plans
+
+    def _plan_for(self, shapes: Shapes) -> Plan | NnconvError:
+        with self._lock:
+            found = self._plans.get(shapes)
+            if found is None:
+                found = self._plans[shapes] = self._try(shapes)
+                if len(self._plans) > MOST_PLANS:
+                    self._plans.popitem(last=False)
+            else:
+                self._plans.move_to_end(shapes)
+            return found
+
+    def _try(self, shapes: Shapes) -> Plan | NnconvError:
+        try:
+            return self._plan(shapes)
+        except NnconvError as error:
+            return error
+
+    def _plan(self, shapes: Shapes) -> Plan:
+        """The plan for inputs of these shapes.
+
+        Raises:
+            NoDeviceError: no device takes the model.
+            NnconvError: the model can't be read for such inputs.
+        """
+        is_static = shapes == self._source.known_shapes()
+        model: Model | None = None
+        reasons = []
+        for device in self.devices:
+            if self._source.has_loops and device in UNINTERRUPTIBLE:
+                reasons.append(f"{device} can't stop a loop")
+                continue
+            slot = self._cache if is_static and device in SUFFIXES else None
+            found = None if slot is None else _cached(slot, device)
+            if found is not None:
+                return Plan(found, device)
+            try:
+                if model is None:
+                    model = self._source.specialize(shapes)
+                return Plan(_compile(model, device, slot), device)
+            except UnsupportedError as error:
+                if model is None:
+                    raise NoDeviceError(error.message) from error
+                reasons.append(f"{device}: {error}")
+            except BackendError as error:
+                reasons.append(str(error))
+        raise NoDeviceError("; ".join(reasons))
+
+
+def _compile(model: Model, device: str, slot: CacheSlot | None) -> Executable:
+    if slot is None or not slot.folder.is_dir():
+        return backends.compile(model, device)
+    version = _version(device)
+    path = slot.path(device, version, SUFFIXES[device])
+    try:
+        _write(model, device, str(path))
+    except UnsupportedError:
+        raise
+    except NnconvError:  # such as a folder that can't be written
+        return backends.compile(model, device)
+    executable = backends.compile(path, device)
+    slot.keep(path, device, version)
+    return executable
+
+
+def _write(model: Model, device: str, path: str) -> None:
+    """Write a model in a device's own format."""
+    from nnconv.lowering import choose_signature, one_entry, to_onnx, to_tflite
+
+    alone = one_entry(model, choose_signature(model, None))
+    if SUFFIXES[device] == ".onnx":
+        from nnconv.formats.onnx import protobuf
+
+        protobuf.write(to_onnx(alone).model, path)
+    else:
+        from nnconv.formats.tflite import encode
+
+        encode.write(to_tflite(alone).model, path)
+
+
+def _cached(slot: CacheSlot, device: str) -> Executable | None:
+    """A compiled model from the cache; None where it holds none that is sound."""
+    path = slot.find(device, _version(device), SUFFIXES[device])
+    if path is None:
+        return None
+    try:
+        return backends.compile(path, device)
+    except NnconvError:
+        return None
+
+
+def _version(device: str) -> str:
+    return next(found.version for found in available() if found.name == device)

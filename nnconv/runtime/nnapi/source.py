@@ -1,0 +1,124 @@
+"""A finished model as a program reads it: for shapes of its inputs, or for what they hold."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from nnconv.formats.nnapi.reader import import_model
+from nnconv.formats.nnapi.types import OperandCode
+from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand
+from nnconv.ir.graph import Model as IrModel
+from nnconv.runtime.core.program import Shapes
+from nnconv.runtime.nnapi.support import has_loops
+
+SETTINGS = frozenset(
+    {OperandCode.INT32, OperandCode.UINT32, OperandCode.BOOL, OperandCode.FLOAT32}
+    | {OperandCode.FLOAT16, OperandCode.TENSOR_INT32, OperandCode.TENSOR_BOOL8}
+)
+"""The types of inputs that may say how an operation works, besides data."""
+
+SAMPLE = 4096
+"""How many bytes of either end of a large constant go into a fingerprint."""
+
+
+class ModelSource:
+    """A model of NNAPI as a ``core.program.Source``."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._inputs = [model.main.operands[index] for index in model.main.inputs]
+        self.has_loops = has_loops(model)
+
+    def known_shapes(self) -> Shapes | None:
+        """The shapes of all inputs, if the model has them."""
+        if not all(operand.is_known for operand in self._inputs):
+            return None
+        return tuple(operand.dimensions for operand in self._inputs)
+
+    def specialize(self, shapes: Shapes) -> IrModel:
+        """The model for inputs of these shapes."""
+        main = self._model.main
+        omitted = {i for i, shape in zip(main.inputs, shapes, strict=True) if shape is None}
+        operands = list(main.operands)
+        for index, shape in zip(main.inputs, shapes, strict=True):
+            operand = operands[index]
+            if shape is not None and shape != operand.dimensions and 0 not in shape:
+                operands[index] = _changed(operand, shape)
+        return import_model(self._with(operands, main.inputs), omitted=omitted)
+
+    def freeze(self, arrays: Sequence[np.ndarray | None], level: int) -> IrModel:
+        """The model for these inputs."""
+        main = self._model.main
+        frozen = self.frozen(level)
+        operands = list(main.operands)
+        omitted = set()
+        for number, (index, array) in enumerate(zip(main.inputs, arrays, strict=True)):
+            if array is None:
+                omitted.add(index)
+            elif number in frozen:
+                constant = _changed(operands[index], array.shape)
+                constant.lifetime, constant.value = Lifetime.CONSTANT, array
+                operands[index] = constant
+            elif 0 not in array.shape:
+                operands[index] = _changed(operands[index], array.shape)
+        rest = [
+            index
+            for number, index in enumerate(main.inputs)
+            if number not in frozen or arrays[number] is None
+        ]
+        return import_model(self._with(operands, rest), omitted=omitted)
+
+    def frozen(self, level: int) -> frozenset[int]:
+        """At level 1 what may be settings, at level 2 all inputs but the first that is none."""
+        settings = [i for i, operand in enumerate(self._inputs) if operand.type in SETTINGS]
+        others = [i for i, operand in enumerate(self._inputs) if operand.type not in SETTINGS]
+        if not others:
+            return frozenset(settings[1:])
+        return frozenset(settings if level == 1 else settings + others[1:])
+
+    def _with(self, operands: list[Operand], inputs: Sequence[int]) -> Model:
+        main = self._model.main
+        graph = Graph(operands, main.operations, inputs, main.outputs, name=main.name)
+        return Model(graph, self._model.referenced, relaxed=self._model.relaxed)
+
+    def fingerprint(self) -> bytes:
+        """A digest of the model; of large constants only both ends count."""
+        digest = hashlib.sha256(b"relaxed" if self._model.relaxed else b"")
+        for text in self._texts():
+            digest.update(text)
+        return digest.digest()
+
+    def _texts(self) -> Iterator[bytes]:
+        for label, graph in self._model.graphs():
+            yield f"{label} {graph.inputs} {graph.outputs}\n".encode()
+            for operation in graph.operations:
+                yield f"{int(operation.code)} {operation.inputs} {operation.outputs}\n".encode()
+            for operand in graph.operands:
+                quant = operand.channel_quant
+                channels = None if quant is None else (quant.dim, quant.scales)
+                value = None if operand.data is not None else operand.value
+                yield (
+                    f"{int(operand.type)} {operand.dimensions} {operand.scale!r} "
+                    f"{operand.zero_point} {operand.lifetime.value} {channels} {value}\n"
+                ).encode()
+                data = operand.data
+                if data is not None:
+                    flat = data.reshape(-1)
+                    raw = np.ascontiguousarray(flat).view(np.uint8)
+                    yield raw[:SAMPLE].tobytes()
+                    yield raw[-SAMPLE:].tobytes()
+
+
+def _changed(operand: Operand, dimensions: tuple[int, ...]) -> Operand:
+    return Operand(
+        operand.type,
+        dimensions,
+        scale=operand.scale,
+        zero_point=operand.zero_point,
+        lifetime=operand.lifetime,
+        channel_quant=operand.channel_quant,
+        name=operand.name,
+    )

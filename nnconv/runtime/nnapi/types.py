@@ -1,0 +1,148 @@
+"""What describes an operand in a call, and what gives its bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from nnconv.formats.nnapi.check import MOST_BYTES, type_faults
+from nnconv.formats.nnapi.types import NUMPY, OperandCode
+from nnconv.formats.nnapi.wire import Operand
+from nnconv.runtime.nnapi.errors import bad_data, integer
+
+MOST_INDEX = (1 << 32) - 1
+
+EXTENSION = 1 << 16
+"""Codes from here on belong to extensions."""
+
+Buffer: TypeAlias = Any
+"""A numpy array or anything else with the buffer protocol."""
+
+
+class OperandType:
+    """ANeuralNetworksOperandType.
+
+    Attributes:
+        type: an ``OperandCode``.
+        dimensions: the extents, 0 for one that isn't known; empty for a scalar, and for a tensor
+            whose rank isn't known.
+        scale, zero_point: how its numbers stand for real ones.
+    """
+
+    __slots__ = ("dimensions", "scale", "type", "zero_point")
+
+    def __init__(
+        self,
+        type: int,
+        dimensions: Iterable[int] | None = None,
+        scale: float = 0.0,
+        zero_point: int = 0,
+    ) -> None:
+        self.type = type
+        self.dimensions = () if dimensions is None else tuple(dimensions)
+        self.scale = scale
+        self.zero_point = zero_point
+
+    def __repr__(self) -> str:
+        name = self.type.name if isinstance(self.type, OperandCode) else self.type
+        return f"OperandType({name}, {self.dimensions}, {self.scale}, {self.zero_point})"
+
+
+class SymmPerChannelQuantParams:
+    """ANeuralNetworksSymmPerChannelQuantParams.
+
+    Attributes:
+        channel_dim: the dimension of the channels.
+        scales: a scale for each channel.
+    """
+
+    __slots__ = ("channel_dim", "scales")
+
+    def __init__(self, channel_dim: int, scales: Iterable[float]) -> None:
+        self.channel_dim = channel_dim
+        self.scales = tuple(scales)
+
+    def __repr__(self) -> str:
+        return f"SymmPerChannelQuantParams({self.channel_dim}, {self.scales})"
+
+
+def operand_of(type: OperandType) -> Operand:
+    """The operand that a type describes.
+
+    Raises:
+        Error: BAD_DATA, it breaks a rule of operand types.
+    """
+    if not isinstance(type, OperandType):
+        raise bad_data(f"{type!r} is no OperandType")
+    code = integer(type.type, "the type")
+    if code >= EXTENSION:
+        raise bad_data(f"operand type {code} belongs to an extension; there are none")
+    dimensions = [
+        integer(extent, f"dimension {i}", low=0, high=MOST_INDEX)
+        for i, extent in enumerate(type.dimensions)
+    ]
+    if code not in OperandCode.__members__.values():
+        raise bad_data(f"there is no operand type {code}")
+    operand = Operand(
+        OperandCode(code),
+        dimensions,
+        scale=float32(type.scale, "the scale"),
+        zero_point=integer(type.zero_point, "the zero point"),
+    )
+    for fault in type_faults(operand):
+        raise bad_data(fault)
+    return operand
+
+
+def float32(value: Any, what: str) -> float:
+    """A number as a C float holds it.
+
+    Raises:
+        Error: BAD_DATA for anything else.
+    """
+    try:
+        with np.errstate(over="ignore"):
+            return float(np.float32(value))
+    except (TypeError, ValueError) as error:
+        raise bad_data(f"{what} is {value!r}, must be a number") from error
+
+
+def bytes_of(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarray:
+    """The bytes of a buffer, not copied.
+
+    Raises:
+        Error: BAD_DATA, it has no bytes in a row, or none that may be written.
+    """
+    if isinstance(buffer, np.ndarray):
+        if buffer.dtype.hasobject:
+            raise bad_data(f"{what} is an array of objects")
+        if not buffer.flags.c_contiguous:
+            raise bad_data(f"{what} must be a C-contiguous array")
+        found = buffer.reshape(-1).view(np.uint8)
+    else:
+        try:
+            view = memoryview(buffer)
+        except TypeError as error:
+            raise bad_data(f"{what} is {type(buffer).__name__}, must be a buffer") from error
+        if not view.c_contiguous:
+            raise bad_data(f"{what} must be contiguous")
+        found = np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
+    if writable and not found.flags.writeable:
+        raise bad_data(f"{what} must be writable")
+    return found
+
+
+def typed(data: np.ndarray, operand: Operand, dimensions: tuple[int, ...]) -> np.ndarray:
+    """Bytes as the elements of an operand; what lies behind the last one is left aside."""
+    kind = NUMPY[operand.type]
+    size = math.prod(dimensions) * kind.itemsize
+    return data[:size].view(kind).reshape(dimensions)
+
+
+__all__ = [
+    "MOST_BYTES", "Buffer", "OperandType", "SymmPerChannelQuantParams", "bytes_of", "float32",
+    "operand_of", "typed",
+]  # fmt: skip
