@@ -221,6 +221,16 @@ class Source:
             )
         return len(value.shape)
 
+    def of_rank(self, value: Value, rank: Integer) -> Value:
+        """The value, if it has this rank, as far as that is known.
+
+        Raises:
+            InvalidModelError: when it has another one.
+        """
+        if value.shape is not None and len(value.shape) != rank:
+            raise self.fail(f"`{value.name}` has rank {len(value.shape)}, must have {rank}")
+        return value
+
     def axis(self, axis: Integer, rank: Integer) -> Integer:
         """An axis counted from the front.
 

@@ -144,3 +144,22 @@ def test_summary(tmp_path, kind):
     assert summary.constants == 4
     (entry,) = summary.entries
     assert [(t.name, t.shape) for t in entry.inputs] == [("input0", (None, 2))]
+
+
+@pytest.mark.parametrize(
+    ("code", "kinds", "scalars"),
+    [
+        (OperationCode.ROI_ALIGN, 2, [1, 1, 1.0, 1.0, 0, 0, False]),
+        (OperationCode.ROI_POOLING, 2, [1, 1, 1.0, 1.0, False]),
+    ],
+)
+def test_images_of_another_rank_are_refused(code, kinds, scalars):
+    b = NnapiBuilder()
+    operands = [b.input(FLOAT, (1, 2, 2, 1, 1)), b.input(FLOAT, (1, 4))]
+    assert len(operands) == kinds
+    operands.append(b.input(OperandCode.TENSOR_INT32, (1,)))
+    types = {bool: OperandCode.BOOL, int: INT, float: OperandCode.FLOAT32}
+    operands += [b.const(types[type(value)], value) for value in scalars]
+    b.run(code, operands, [b.output(FLOAT, (1, 1, 1, 1))])
+    with pytest.raises(InvalidModelError, match="rank 5, must have 4"):
+        import_model(b.model())

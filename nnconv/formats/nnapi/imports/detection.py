@@ -122,7 +122,7 @@ def import_heatmap_max_keypoint(s: Source) -> None:
     r = Real(s)
     heat = r.of("heatmap")
     if s.layout() is Layout.NHWC:
-        heat = transposed(s.builder, heat, (0, 3, 1, 2))
+        heat = transposed(s.builder, s.of_rank(heat, 4), (0, 3, 1, 2))
     shape = static_shape(heat.shape)
     if shape is None:
         raise s.unsupported("an extent of the heatmap isn't known")

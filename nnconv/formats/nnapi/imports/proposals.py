@@ -25,7 +25,7 @@ def import_box_with_nms_limit(s: Source) -> None:
 
 def import_generate_proposals(s: Source) -> None:
     """GENERATE_PROPOSALS."""
-    scores, deltas = s.operand("scores"), s.operand("deltas")
+    scores, deltas = (s.of_rank(s.operand(name), 4) for name in ("scores", "deltas"))
     if s.layout() is Layout.NCHW:
         scores, deltas = (transposed(s.builder, v, (0, 2, 3, 1)) for v in (scores, deltas))
     stride = s.float("height_stride"), s.float("width_stride")

@@ -36,7 +36,7 @@ def _emit(s: Source, op: Op, x: Value, rest: list[Value]) -> None:
     if s.layout() is Layout.NCHW:
         s.emit(op, [x, *rest])
         return
-    turned = transposed(s.builder, x, (0, 3, 1, 2))
+    turned = transposed(s.builder, s.of_rank(x, 4), (0, 3, 1, 2))
     result = s.add(op, [turned, *rest], quant=s.result_quant())
     s.emit(Transpose(perm=(0, 2, 3, 1)), [result])
 
