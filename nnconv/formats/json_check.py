@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 Check: TypeAlias = "Callable[[Any], str]"
 """Gives the first fault of a value as ``.place: what`` (or ``: what``), or an empty text."""
 
-NOTES = frozenset({"$schema", "$id", "$defs", "title", "description"})
+NOTES = frozenset({"$schema", "$id", "$defs", "title", "description", "additionalProperties"})
+"""What says nothing of a value by itself."""
 
 _LONGEST = 60
 """So much of a value is shown."""
@@ -64,26 +65,9 @@ def compile_schema(schema: Mapping[str, Any]) -> Callable[[Any], None]:
 def _compile(schema: Mapping[str, Any], root: Mapping[str, Any], made: dict[str, Check]) -> Check:
     if "$ref" in schema:
         return _reference(schema["$ref"], root, made)
-    checks: list[Check] = []
-    for key, value in schema.items():
-        if key == "type":
-            checks.append(_type(value))
-        elif key == "const":
-            checks.append(_enum([value]))
-        elif key == "enum":
-            checks.append(_enum(value))
-        elif key in ("minimum", "maximum", "minItems", "maxItems"):
-            checks.append(_bound(key, value))
-        elif key == "items":
-            checks.append(_items(_compile(value, root, made)))
-        elif key == "required":
-            checks.append(_required(tuple(value)))
-        elif key == "properties":
-            closed = schema.get("additionalProperties", True) is False
-            members = {name: _compile(entry, root, made) for name, entry in value.items()}
-            checks.append(_properties(members, closed=closed))
-        elif key not in NOTES and key != "additionalProperties":
-            raise ValueError(f"the schema keyword {key!r} isn't known")
+    if schema.keys() == {"type", "minimum", "maximum"} and schema["type"] == "integer":
+        return _integer(schema["minimum"], schema["maximum"])
+    checks = [_keyword(key, schema, root, made) for key in schema if key not in NOTES]
     if len(checks) == 1:
         return checks[0]
 
@@ -94,6 +78,27 @@ def _compile(schema: Mapping[str, Any], root: Mapping[str, Any], made: dict[str,
         return ""
 
     return run
+
+
+def _keyword(
+    key: str, schema: Mapping[str, Any], root: Mapping[str, Any], made: dict[str, Check]
+) -> Check:
+    value = schema[key]
+    if key == "type":
+        return _type(value)
+    if key in ("const", "enum"):
+        return _enum([value] if key == "const" else value)
+    if key in ("minimum", "maximum", "minItems", "maxItems"):
+        return _bound(key, value)
+    if key == "items":
+        return _items(_compile(value, root, made))
+    if key == "required":
+        return _required(tuple(value))
+    if key == "properties":
+        closed = schema.get("additionalProperties", True) is False
+        members = {name: _compile(entry, root, made) for name, entry in value.items()}
+        return _properties(members, closed=closed)
+    raise ValueError(f"the schema keyword {key!r} isn't known")
 
 
 def _reference(target: str, root: Mapping[str, Any], made: dict[str, Check]) -> Check:
@@ -117,6 +122,9 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 def _type(names: str | list[str]) -> Check:
     wanted = [names] if isinstance(names, str) else names
     tests = [_KINDS[name] for name in wanted]
+    if len(tests) == 1:
+        only = tests[0]
+        return lambda value: "" if only(value) else f": {_shown(value)}, must be {wanted[0]}"
 
     def run(value: Any) -> str:
         if any(test(value) for test in tests):
@@ -126,13 +134,29 @@ def _type(names: str | list[str]) -> Check:
     return run
 
 
+def _integer(least: int, most: int) -> Check:
+    """What files have the most of, in one step."""
+    slow = (_type("integer"), _bound("minimum", least), _bound("maximum", most))
+
+    def run(value: Any) -> str:
+        if type(value) is int and least <= value <= most:
+            return ""
+        return next(filter(None, (check(value) for check in slow)), "")
+
+    return run
+
+
 def _enum(values: list[Any]) -> Check:
     known = {(type(value), value) for value in values}
+    texts = {value for value in values if isinstance(value, str)}
     some = ", ".join(_shown(value) for value in values[:8])
     rest = ", ..." if len(values) > 8 else ""
 
     def run(value: Any) -> str:
-        if not isinstance(value, list | dict) and (type(value), value) in known:
+        if type(value) is str:
+            if value in texts:
+                return ""
+        elif not isinstance(value, list | dict) and (type(value), value) in known:
             return ""
         return f": {_shown(value)}, must be one of {some}{rest}"
 

@@ -195,6 +195,8 @@ def _read_operand(plain: dict[str, Any], tensors: Mapping[str, tuple[str, Array]
 
 
 def _scale(number: float) -> float:
+    if not number:
+        return 0.0
     with np.errstate(over="ignore"):
         scale = float(np.float32(number)) if abs(number) < 1e39 else float("inf")
     if not np.isfinite(scale):

@@ -266,6 +266,27 @@ def match(operation: Operation, graph: Graph) -> Match:
     Raises:
         MismatchError: there is none.
     """
+    operands = graph.operands
+    key = (
+        operation.code,
+        tuple([operands[i].type for i in operation.inputs]),
+        tuple([operands[i].type for i in operation.outputs]),
+    )
+    found = _matches.get(key)
+    if found is None:
+        found = _match(operation, graph)
+        if len(_matches) < _MOST_MATCHES:
+            _matches[key] = found
+    return found
+
+
+_MOST_MATCHES = 2000
+"""So many forms are kept in mind; a model has a few dozen."""
+
+_matches: dict[tuple[OperationCode, tuple[OperandCode, ...], tuple[OperandCode, ...]], Match] = {}
+
+
+def _match(operation: Operation, graph: Graph) -> Match:
     spec = spec_of(operation.code)
     count = len(operation.inputs)
     variants = [variant for variant in spec.variants if variant.takes(count)]
