@@ -77,135 +77,131 @@ def test_windows_of_open_extents(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)
 
 
-def others() -> list[OnnxCase]:
-    shuffle = {"blocksize": 2}
-    twice = {"s": np.float32([1, 1, 2, 2])}
-    cases = [
-        images("DepthToSpace", node("DepthToSpace", ["x"], ["y"], **shuffle)),
-        images("DepthToSpace CRD", node("DepthToSpace", ["x"], ["y"], mode="CRD", **shuffle)),
-        *(
-            images(f"{op} {axis} {opset}", node(op, ["x"], ["y"], axis=axis), opset=opset)
-            for op in ("Softmax", "LogSoftmax")
-            for axis, opset in ((1, 11), (2, 11), (1, 13), (-1, 13))
-        ),
-        *(
-            images(
-                f"Resize {mode} {way}",
-                node(
-                    "Resize", ["x", "", "s"], ["y"], mode=mode, coordinate_transformation_mode=way
-                ),
-                twice,
-            )
-            for mode in ("nearest", "linear")
-            for way in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
-        ),
+shuffle = {"blocksize": 2}
+twice = {"s": np.float32([1, 1, 2, 2])}
+OTHERS = [
+    images("DepthToSpace", node("DepthToSpace", ["x"], ["y"], **shuffle)),
+    images("DepthToSpace CRD", node("DepthToSpace", ["x"], ["y"], mode="CRD", **shuffle)),
+    *(
+        images(f"{op} {axis} {opset}", node(op, ["x"], ["y"], axis=axis), opset=opset)
+        for op in ("Softmax", "LogSoftmax")
+        for axis, opset in ((1, 11), (2, 11), (1, 13), (-1, 13))
+    ),
+    *(
         images(
-            "Resize to",
-            node("Resize", ["x", "", "", "n"], ["y"], mode="linear", axes=[2, 3]),
-            {"n": ints(6, 5)},
-        ),
-        images("GlobalAveragePool", node("GlobalAveragePool", ["x"], ["y"])),
-        images("GlobalMaxPool", node("GlobalMaxPool", ["x"], ["y"])),
-        images("ReduceMean", node("ReduceMean", ["x", "a"], ["y"], keepdims=0), {"a": ints(2, 3)}),
-        images("Flatten 1", node("Flatten", ["x"], ["y"])),
-        images("Flatten 3", node("Flatten", ["x"], ["y"], axis=3)),
-        images("Transpose", node("Transpose", ["x"], ["y"], perm=[0, 2, 3, 1])),
-        images(
-            "BatchNormalization",
-            node("BatchNormalization", ["x", *"sbmv"], ["y"]),
-            {n: 1 + np.abs(normal(4, seed=ord(n))) for n in "sbmv"},
-        ),
-        images(
-            "InstanceNormalization",
-            node("InstanceNormalization", ["x", "s", "b"], ["y"]),
-            {n: normal(4, seed=ord(n)) for n in "sb"},
-        ),
-        images(
-            "LayerNormalization",
-            [
-                node("Transpose", ["x"], ["t"], perm=[0, 2, 3, 1]),
-                node("LayerNormalization", ["t", "s", "b"], ["y"]),
-            ],
-            {n: normal(4, seed=ord(n)) for n in "sb"},
-        ),
-        images("Pad", node("Pad", ["x", "p"], ["y"]), {"p": ints(0, 0, 1, 2, 0, 0, 3, 0)}),
-        images(
-            "Pad reflect",
-            node("Pad", ["x", "p"], ["y"], mode="reflect"),
-            {"p": ints(0, 0, 1, 2, 0, 0, 2, 1)},
-        ),
-        images(
-            "Slice",
-            node("Slice", ["x", "b", "e", "a", "t"], ["y"]),
-            {"b": ints(-1, 1), "e": ints(-99, 99), "a": ints(2, 3), "t": ints(-1, 2)},
-        ),
-        images("Split", node("Split", ["x", "s"], ["y", "z"], axis=1), {"s": ints(1, 3)}),
-        images("Concat", node("Concat", ["x", "x"], ["y"], axis=2)),
-        images("Tile", node("Tile", ["x", "r"], ["y"]), {"r": ints(1, 2, 1, 3)}),
-        images(
-            "Expand to itself",
-            [node("Shape", ["x"], ["s"]), node("Expand", ["c", "s"], ["y"])],
-            {"c": normal(4, 1, 1)},
-        ),
-        images("ArgMax", node("ArgMax", ["x"], ["y"], axis=-1)),
-        images(
-            "Where",
-            [node("Greater", ["x", "c"], ["k"]), node("Where", ["k", "x", "c"], ["y"])],
-            {"c": normal(4, 1, 1)},
-        ),
-        images("PRelu", node("PRelu", ["x", "s"], ["y"]), {"s": normal(4, 1, 1)}),
-        images(
-            "MatMul",
-            [node("Transpose", ["x"], ["t"], perm=[0, 1, 3, 2]), node("MatMul", ["x", "t"], ["y"])],
-        ),
-        images("CumSum", node("CumSum", ["x", "a"], ["y"]), {"a": np.array(3)}),
-        images("TopK", node("TopK", ["x", "k"], ["y", "i"], axis=3), {"k": ints(3)}),
-        images(
-            "Einsum",
-            node("Einsum", ["x", "x"], ["y"], equation="nchw,ndhw->ncd"),
-            results=["float32"],
-        ),
-        images("LRN", node("LRN", ["x"], ["y"], size=3)),
-        images(
-            "Einsum of three",
-            node("Einsum", ["x", "w"], ["y"], equation="nchw,cde->nhwde"),
-            {"w": normal(4, 3, 2)},
-            results=["float32"],
-        ),
-    ]
-    attention = [
-        node("Shape", ["x"], ["d"]),
-        node("Slice", ["d", "zero", "two"], ["nc"]),
-        node("Concat", ["nc", "rest"], ["flat"], axis=0),
-        node("Reshape", ["x", "flat"], ["f"]),  # pixels as a sequence
-        node("Transpose", ["f"], ["t"], perm=[0, 2, 1]),
-        node("MatMul", ["t", "w"], ["q"]),
-        node("MatMul", ["q", "f"], ["scores"]),
-        node("Softmax", ["scores"], ["shares"], axis=-1),
-        node("MatMul", ["shares", "t"], ["o"]),
-        node("Transpose", ["o"], ["b"], perm=[0, 2, 1]),
-        node("Reshape", ["b", "d"], ["back"]),
-        node("Add", ["back", "x"], ["y"]),
-    ]
-    constants = {"zero": ints(0), "two": ints(2), "rest": ints(-1), "w": normal(4, 4)}
-    cases.append(images("attention over pixels", attention, constants))
-    norm = [
-        node("Reshape", ["x", "s"], ["g"]),
-        node("InstanceNormalization", ["g", "one", "none"], ["n"]),
-        node("Shape", ["x"], ["d"]),
-        node("Reshape", ["n", "d"], ["m"]),
-        node("Mul", ["m", "k"], ["y"]),
-    ]
-    constants = {
-        "s": ints(0, 2, -1),
-        "one": np.ones(2, np.float32),
-        "none": np.zeros(2, np.float32),
-    }
-    constants["k"] = normal(4, 1, 1)
-    cases.append(images("norm of groups", norm, constants))
-    return cases
+            f"Resize {mode} {way}",
+            node("Resize", ["x", "", "s"], ["y"], mode=mode, coordinate_transformation_mode=way),
+            twice,
+        )
+        for mode in ("nearest", "linear")
+        for way in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
+    ),
+    images(
+        "Resize to",
+        node("Resize", ["x", "", "", "n"], ["y"], mode="linear", axes=[2, 3]),
+        {"n": ints(6, 5)},
+    ),
+    images("GlobalAveragePool", node("GlobalAveragePool", ["x"], ["y"])),
+    images("GlobalMaxPool", node("GlobalMaxPool", ["x"], ["y"])),
+    images("ReduceMean", node("ReduceMean", ["x", "a"], ["y"], keepdims=0), {"a": ints(2, 3)}),
+    images("Flatten 1", node("Flatten", ["x"], ["y"])),
+    images("Flatten 3", node("Flatten", ["x"], ["y"], axis=3)),
+    images("Transpose", node("Transpose", ["x"], ["y"], perm=[0, 2, 3, 1])),
+    images(
+        "BatchNormalization",
+        node("BatchNormalization", ["x", *"sbmv"], ["y"]),
+        {n: 1 + np.abs(normal(4, seed=ord(n))) for n in "sbmv"},
+    ),
+    images(
+        "InstanceNormalization",
+        node("InstanceNormalization", ["x", "s", "b"], ["y"]),
+        {n: normal(4, seed=ord(n)) for n in "sb"},
+    ),
+    images(
+        "LayerNormalization",
+        [
+            node("Transpose", ["x"], ["t"], perm=[0, 2, 3, 1]),
+            node("LayerNormalization", ["t", "s", "b"], ["y"]),
+        ],
+        {n: normal(4, seed=ord(n)) for n in "sb"},
+    ),
+    images("Pad", node("Pad", ["x", "p"], ["y"]), {"p": ints(0, 0, 1, 2, 0, 0, 3, 0)}),
+    images(
+        "Pad reflect",
+        node("Pad", ["x", "p"], ["y"], mode="reflect"),
+        {"p": ints(0, 0, 1, 2, 0, 0, 2, 1)},
+    ),
+    images(
+        "Slice",
+        node("Slice", ["x", "b", "e", "a", "t"], ["y"]),
+        {"b": ints(-1, 1), "e": ints(-99, 99), "a": ints(2, 3), "t": ints(-1, 2)},
+    ),
+    images("Split", node("Split", ["x", "s"], ["y", "z"], axis=1), {"s": ints(1, 3)}),
+    images("Concat", node("Concat", ["x", "x"], ["y"], axis=2)),
+    images("Tile", node("Tile", ["x", "r"], ["y"]), {"r": ints(1, 2, 1, 3)}),
+    images(
+        "Expand to itself",
+        [node("Shape", ["x"], ["s"]), node("Expand", ["c", "s"], ["y"])],
+        {"c": normal(4, 1, 1)},
+    ),
+    images("ArgMax", node("ArgMax", ["x"], ["y"], axis=-1)),
+    images(
+        "Where",
+        [node("Greater", ["x", "c"], ["k"]), node("Where", ["k", "x", "c"], ["y"])],
+        {"c": normal(4, 1, 1)},
+    ),
+    images("PRelu", node("PRelu", ["x", "s"], ["y"]), {"s": normal(4, 1, 1)}),
+    images(
+        "MatMul",
+        [node("Transpose", ["x"], ["t"], perm=[0, 1, 3, 2]), node("MatMul", ["x", "t"], ["y"])],
+    ),
+    images("CumSum", node("CumSum", ["x", "a"], ["y"]), {"a": np.array(3)}),
+    images("TopK", node("TopK", ["x", "k"], ["y", "i"], axis=3), {"k": ints(3)}),
+    images(
+        "Einsum",
+        node("Einsum", ["x", "x"], ["y"], equation="nchw,ndhw->ncd"),
+        results=["float32"],
+    ),
+    images("LRN", node("LRN", ["x"], ["y"], size=3)),
+    images(
+        "Einsum of three",
+        node("Einsum", ["x", "w"], ["y"], equation="nchw,cde->nhwde"),
+        {"w": normal(4, 3, 2)},
+        results=["float32"],
+    ),
+]
+attention = [
+    node("Shape", ["x"], ["d"]),
+    node("Slice", ["d", "zero", "two"], ["nc"]),
+    node("Concat", ["nc", "rest"], ["flat"], axis=0),
+    node("Reshape", ["x", "flat"], ["f"]),  # pixels as a sequence
+    node("Transpose", ["f"], ["t"], perm=[0, 2, 1]),
+    node("MatMul", ["t", "w"], ["q"]),
+    node("MatMul", ["q", "f"], ["scores"]),
+    node("Softmax", ["scores"], ["shares"], axis=-1),
+    node("MatMul", ["shares", "t"], ["o"]),
+    node("Transpose", ["o"], ["b"], perm=[0, 2, 1]),
+    node("Reshape", ["b", "d"], ["back"]),
+    node("Add", ["back", "x"], ["y"]),
+]
+constants = {"zero": ints(0), "two": ints(2), "rest": ints(-1), "w": normal(4, 4)}
+OTHERS.append(images("attention over pixels", attention, constants))
+norm = [
+    node("Reshape", ["x", "s"], ["g"]),
+    node("InstanceNormalization", ["g", "one", "none"], ["n"]),
+    node("Shape", ["x"], ["d"]),
+    node("Reshape", ["n", "d"], ["m"]),
+    node("Mul", ["m", "k"], ["y"]),
+]
+constants = {
+    "s": ints(0, 2, -1),
+    "one": np.ones(2, np.float32),
+    "none": np.zeros(2, np.float32),
+}
+constants["k"] = normal(4, 1, 1)
+OTHERS.append(images("norm of groups", norm, constants))
 
 
-@pytest.mark.parametrize("case", others(), ids=str)
+@pytest.mark.parametrize("case", OTHERS, ids=str)
 def test_ops_of_open_extents(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)

@@ -22,91 +22,87 @@ MOST = np.iinfo(np.int64).max
 # ---------------------------------------------------------------- indices
 
 
-def indexed() -> list[OnnxCase]:
-    x = floats(3, 4)
-    gather = node("Gather", ["x", "i"], ["y"], axis=1)
-    pick = node("GatherND", ["x", "i"], ["y"])
-    each = node("GatherElements", ["x", "i"], ["y"], axis=0)
-    ahead = node("Gather", ["x", "z"], ["y"], axis=1)
-    pairs = [[-1, 0], [1, -2]]
-    cases = [
-        case("constant", gather, x, constants={"i": ints(-1, 0)}),
-        case("scalar", gather, x, constants={"i": np.array(-2)}),
-        case("matrix", gather, x, constants={"i": np.int32([[-1, 0], [1, -4]])}),
-        *(
-            case(f"run time {kind}", ahead, x, np.array([-1, 0, 3, -4], kind))
-            for kind in ("int32", "int64")
-        ),
-        case("run time scalar", ahead, x, np.array(-1)),
-        case("pairs", pick, x, constants={"i": np.int64(pairs)}),
-        case("run time pairs", node("GatherND", ["x", "z"], ["y"]), x, np.int64(pairs)),
-        case("rows", pick, x, constants={"i": np.int64([[-1], [1]])}),
+x = floats(3, 4)
+gather = node("Gather", ["x", "i"], ["y"], axis=1)
+pick = node("GatherND", ["x", "i"], ["y"])
+each = node("GatherElements", ["x", "i"], ["y"], axis=0)
+ahead = node("Gather", ["x", "z"], ["y"], axis=1)
+pairs = [[-1, 0], [1, -2]]
+INDEXED = [
+    case("constant", gather, x, constants={"i": ints(-1, 0)}),
+    case("scalar", gather, x, constants={"i": np.array(-2)}),
+    case("matrix", gather, x, constants={"i": np.int32([[-1, 0], [1, -4]])}),
+    *(
+        case(f"run time {kind}", ahead, x, np.array([-1, 0, 3, -4], kind))
+        for kind in ("int32", "int64")
+    ),
+    case("run time scalar", ahead, x, np.array(-1)),
+    case("pairs", pick, x, constants={"i": np.int64(pairs)}),
+    case("run time pairs", node("GatherND", ["x", "z"], ["y"]), x, np.int64(pairs)),
+    case("rows", pick, x, constants={"i": np.int64([[-1], [1]])}),
+    case(
+        "batches",
+        node("GatherND", ["x", "i"], ["y"], batch_dims=1),
+        x,
+        constants={"i": np.int64([[-1], [0], [2]])},
+    ),
+    case("each", each, x, constants={"i": np.int64([[-1, 0, 2, -3]])}),
+    case(
+        "run time each",
+        node("GatherElements", ["x", "z"], ["y"]),
+        x,
+        np.int64([[-1, 0, 2, -3]]),
+    ),
+    case(
+        "run time axis 1",
+        node("GatherElements", ["x", "z"], ["y"], axis=-1),
+        x,
+        np.int64([[-1], [0], [3]]),
+    ),
+    case(
+        "OneHot",
+        node("OneHot", ["x", "d", "v"], ["y"]),
+        np.int64([0, -1, 2, 7]),
+        constants={"d": np.array(4), "v": np.float32([-1, 5])},
+    ),
+    case(
+        "OneHot axis",
+        node("OneHot", ["x", "d", "v"], ["y"], axis=0),
+        np.int64([[0, -1], [2, -4]]),
+        constants={"d": ints(4), "v": np.float32([0, 1])},
+    ),
+    case(
+        "bytes",
+        gather,
+        np.arange(12, dtype=np.uint8).reshape(3, 4),
+        constants={"i": ints(3, 1)},
+    ),
+    case("truths", gather, x > 5, constants={"i": ints(3, 1)}),
+    case("wide", gather, x.astype(np.int64) << 40, constants={"i": ints(3, 1)}),
+]
+for name in ("none", "add", "mul", "max", "min"):
+    reduction = None if name == "none" else name
+    made = node("ScatterElements", ["x", "i", "z"], ["y"], axis=1, reduction=reduction)
+    places = {"i": np.int64([[-1, 0], [1, 2], [-2, -4]])}
+    INDEXED.append(case(f"scatter {name}", made, x, -floats(3, 2) - 1, constants=places, opset=18))
+    made = node("ScatterND", ["x", "i", "z"], ["y"], reduction=reduction)
+    INDEXED.append(
         case(
-            "batches",
-            node("GatherND", ["x", "i"], ["y"], batch_dims=1),
+            f"scatter pairs {name}",
+            made,
             x,
-            constants={"i": np.int64([[-1], [0], [2]])},
-        ),
-        case("each", each, x, constants={"i": np.int64([[-1, 0, 2, -3]])}),
-        case(
-            "run time each",
-            node("GatherElements", ["x", "z"], ["y"]),
-            x,
-            np.int64([[-1, 0, 2, -3]]),
-        ),
-        case(
-            "run time axis 1",
-            node("GatherElements", ["x", "z"], ["y"], axis=-1),
-            x,
-            np.int64([[-1], [0], [3]]),
-        ),
-        case(
-            "OneHot",
-            node("OneHot", ["x", "d", "v"], ["y"]),
-            np.int64([0, -1, 2, 7]),
-            constants={"d": np.array(4), "v": np.float32([-1, 5])},
-        ),
-        case(
-            "OneHot axis",
-            node("OneHot", ["x", "d", "v"], ["y"], axis=0),
-            np.int64([[0, -1], [2, -4]]),
-            constants={"d": ints(4), "v": np.float32([0, 1])},
-        ),
-        case(
-            "bytes",
-            gather,
-            np.arange(12, dtype=np.uint8).reshape(3, 4),
-            constants={"i": ints(3, 1)},
-        ),
-        case("truths", gather, x > 5, constants={"i": ints(3, 1)}),
-        case("wide", gather, x.astype(np.int64) << 40, constants={"i": ints(3, 1)}),
-    ]
-    for name in ("none", "add", "mul", "max", "min"):
-        reduction = None if name == "none" else name
-        made = node("ScatterElements", ["x", "i", "z"], ["y"], axis=1, reduction=reduction)
-        places = {"i": np.int64([[-1, 0], [1, 2], [-2, -4]])}
-        cases.append(
-            case(f"scatter {name}", made, x, -floats(3, 2) - 1, constants=places, opset=18)
+            -floats(2) - 1,
+            constants={"i": np.int64(pairs)},
+            opset=18,
         )
-        made = node("ScatterND", ["x", "i", "z"], ["y"], reduction=reduction)
-        cases.append(
-            case(
-                f"scatter pairs {name}",
-                made,
-                x,
-                -floats(2) - 1,
-                constants={"i": np.int64(pairs)},
-                opset=18,
-            )
-        )
-    made = node("ScatterElements", ["x", "z", "u"], ["y"], axis=0)
-    cases.append(case("scatter at run time", made, x, np.int64([[-1, 0, 1, 2]]), 50 + floats(1, 4)))
-    made = node("ScatterND", ["x", "z", "u"], ["y"])
-    cases.append(case("scatter pairs at run time", made, x, np.int64(pairs), 50 + floats(2)))
-    return cases
+    )
+made = node("ScatterElements", ["x", "z", "u"], ["y"], axis=0)
+INDEXED.append(case("scatter at run time", made, x, np.int64([[-1, 0, 1, 2]]), 50 + floats(1, 4)))
+made = node("ScatterND", ["x", "z", "u"], ["y"])
+INDEXED.append(case("scatter pairs at run time", made, x, np.int64(pairs), 50 + floats(2)))
 
 
-@pytest.mark.parametrize("case", indexed(), ids=str)
+@pytest.mark.parametrize("case", INDEXED, ids=str)
 def test_negative_onnx_indices_count_from_the_end(case: OnnxCase, tmp_path: Path) -> None:
     """LiteRT's kernels stop at them."""
     check_routes(case, tmp_path)
@@ -280,119 +276,116 @@ def test_onnx_operands_broadcast(
 # ---------------------------------------------------------------- scalars and nothing
 
 
-def little() -> list[OnnxCase]:
-    none = np.zeros((0, 3), FLOAT)
-    one = {"c": np.float32(2)}
-    scalar = np.float32(-3)
-    reduce = node("ReduceSum", ["x"], ["y"], keepdims=0)
-    cut = {"s": ints(2), "e": ints(2), "a": ints(0)}
-    return [
-        *(
-            case(f"scalar {op}", node(op, ["x"], ["y"]), scalar, tolerance=1e-4)
-            for op in (
-                "Abs",
-                "Relu",
-                "Sigmoid",
-                "Exp",
-                "Identity",
-                "Floor",
-                "Sign",
-                "Erf",
-                "Softplus",
-                "Elu",
-                "Gelu",
-                "Round",
-            )
-        ),
-        *(
-            case(f"scalar {op}", node(op, ["x", "c"], ["y"]), scalar, constants=one)
-            for op in ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Greater", "PRelu")
-        ),
-        case("scalar Cast", node("Cast", ["x"], ["y"], to=TensorProto.INT64), scalar),
-        case("scalar Clip", node("Clip", ["x", "c"], ["y"]), scalar, constants=one),
-        case(
-            "scalar Where",
-            node("Where", ["k", "x", "c"], ["y"]),
-            scalar,
-            constants={**one, "k": np.array(True)},
-        ),
-        case(
-            "scalar Concat",
-            [node("Unsqueeze", ["x", "a"], ["w"]), node("Concat", ["w", "w"], ["y"], axis=0)],
-            scalar,
-            constants={"a": ints(0)},
-        ),
-        case("scalar sum", reduce, floats(2, 3)),
-        case("sum of a scalar", reduce, scalar),
-        case("scalar ArgMax", node("ArgMax", ["x"], ["y"], keepdims=0), floats(3)),
-        case("scalar product", node("MatMul", ["x", "z"], ["y"]), floats(3), floats(3)),
-        case("scalar index", node("Gather", ["x", "z"], ["y"]), floats(3), np.array(2)),
-        *(
-            case(f"nothing {op}", node(op, ["x"], ["y"]), none)
-            for op in (
-                "Relu",
-                "Sigmoid",
-                "Softmax",
-                "Transpose",
-                "Neg",
-                "Flatten",
-                "Exp",
-                "Identity",
-            )
-        ),
-        case("nothing Add", node("Add", ["x", "c"], ["y"]), none, constants=one),
-        case("nothing Concat", node("Concat", ["x", "z"], ["y"], axis=0), none, floats(2, 3)),
-        case(
-            "nothing Slice", node("Slice", ["x", "s", "e", "a"], ["y"]), floats(2, 3), constants=cut
-        ),
-        case("nothing MatMul", node("MatMul", ["x", "z"], ["y"]), none, floats(3, 4)),
-        case(
-            "nothing between",
-            node("MatMul", ["x", "z"], ["y"]),
-            np.zeros((2, 0), FLOAT),
-            np.zeros((0, 3), FLOAT),
-        ),
-        case(
-            "nothing Gather",
-            node("Gather", ["x", "i"], ["y"]),
-            floats(2, 3),
-            constants={"i": ints()},
-        ),
-        case("nothing sum", node("ReduceSum", ["x", "a"], ["y"]), none, constants={"a": ints(0)}),
-        case("nothing found", node("NonZero", ["x"], ["y"]), np.zeros((2, 3), FLOAT)),
-        case(
-            "nothing compressed",
-            node("Compress", ["x", "k"], ["y"], axis=0),
-            floats(2, 3),
-            constants={"k": np.array([False, False])},
-        ),
-        case(
-            "nothing joined",
-            [node("Slice", ["x", "s", "e", "a"], ["w"]), node("Concat", ["w", "x"], ["y"], axis=0)],
-            floats(2, 3),
-            constants=cut,
-        ),
-        case(
-            "nothing split off",
-            node("Split", ["x", "s"], ["y", "w"], axis=0),
-            floats(2, 3),
-            constants={"s": ints(0, 2)},
-        ),
-        case(
-            "nothing Conv",
-            node("Conv", ["x", "c"], ["y"]),
-            np.zeros((0, 2, 4, 4), FLOAT),
-            constants={"c": floats(3, 2, 1, 1)},
-        ),
-        case(
-            "nothing Resize",
-            node("Resize", ["x", "", "c"], ["y"]),
-            np.zeros((0, 2, 4, 4), FLOAT),
-            constants={"c": np.float32([1, 1, 2, 2])},
-        ),
-    ]
+none = np.zeros((0, 3), FLOAT)
+one = {"c": np.float32(2)}
+scalar = np.float32(-3)
+reduce = node("ReduceSum", ["x"], ["y"], keepdims=0)
+cut = {"s": ints(2), "e": ints(2), "a": ints(0)}
+LITTLE = [
+    *(
+        case(f"scalar {op}", node(op, ["x"], ["y"]), scalar, tolerance=1e-4)
+        for op in (
+            "Abs",
+            "Relu",
+            "Sigmoid",
+            "Exp",
+            "Identity",
+            "Floor",
+            "Sign",
+            "Erf",
+            "Softplus",
+            "Elu",
+            "Gelu",
+            "Round",
+        )
+    ),
+    *(
+        case(f"scalar {op}", node(op, ["x", "c"], ["y"]), scalar, constants=one)
+        for op in ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Greater", "PRelu")
+    ),
+    case("scalar Cast", node("Cast", ["x"], ["y"], to=TensorProto.INT64), scalar),
+    case("scalar Clip", node("Clip", ["x", "c"], ["y"]), scalar, constants=one),
+    case(
+        "scalar Where",
+        node("Where", ["k", "x", "c"], ["y"]),
+        scalar,
+        constants={**one, "k": np.array(True)},
+    ),
+    case(
+        "scalar Concat",
+        [node("Unsqueeze", ["x", "a"], ["w"]), node("Concat", ["w", "w"], ["y"], axis=0)],
+        scalar,
+        constants={"a": ints(0)},
+    ),
+    case("scalar sum", reduce, floats(2, 3)),
+    case("sum of a scalar", reduce, scalar),
+    case("scalar ArgMax", node("ArgMax", ["x"], ["y"], keepdims=0), floats(3)),
+    case("scalar product", node("MatMul", ["x", "z"], ["y"]), floats(3), floats(3)),
+    case("scalar index", node("Gather", ["x", "z"], ["y"]), floats(3), np.array(2)),
+    *(
+        case(f"nothing {op}", node(op, ["x"], ["y"]), none)
+        for op in (
+            "Relu",
+            "Sigmoid",
+            "Softmax",
+            "Transpose",
+            "Neg",
+            "Flatten",
+            "Exp",
+            "Identity",
+        )
+    ),
+    case("nothing Add", node("Add", ["x", "c"], ["y"]), none, constants=one),
+    case("nothing Concat", node("Concat", ["x", "z"], ["y"], axis=0), none, floats(2, 3)),
+    case("nothing Slice", node("Slice", ["x", "s", "e", "a"], ["y"]), floats(2, 3), constants=cut),
+    case("nothing MatMul", node("MatMul", ["x", "z"], ["y"]), none, floats(3, 4)),
+    case(
+        "nothing between",
+        node("MatMul", ["x", "z"], ["y"]),
+        np.zeros((2, 0), FLOAT),
+        np.zeros((0, 3), FLOAT),
+    ),
+    case(
+        "nothing Gather",
+        node("Gather", ["x", "i"], ["y"]),
+        floats(2, 3),
+        constants={"i": ints()},
+    ),
+    case("nothing sum", node("ReduceSum", ["x", "a"], ["y"]), none, constants={"a": ints(0)}),
+    case("nothing found", node("NonZero", ["x"], ["y"]), np.zeros((2, 3), FLOAT)),
+    case(
+        "nothing compressed",
+        node("Compress", ["x", "k"], ["y"], axis=0),
+        floats(2, 3),
+        constants={"k": np.array([False, False])},
+    ),
+    case(
+        "nothing joined",
+        [node("Slice", ["x", "s", "e", "a"], ["w"]), node("Concat", ["w", "x"], ["y"], axis=0)],
+        floats(2, 3),
+        constants=cut,
+    ),
+    case(
+        "nothing split off",
+        node("Split", ["x", "s"], ["y", "w"], axis=0),
+        floats(2, 3),
+        constants={"s": ints(0, 2)},
+    ),
+    case(
+        "nothing Conv",
+        node("Conv", ["x", "c"], ["y"]),
+        np.zeros((0, 2, 4, 4), FLOAT),
+        constants={"c": floats(3, 2, 1, 1)},
+    ),
+    case(
+        "nothing Resize",
+        node("Resize", ["x", "", "c"], ["y"]),
+        np.zeros((0, 2, 4, 4), FLOAT),
+        constants={"c": np.float32([1, 1, 2, 2])},
+    ),
+]
 
 
-@pytest.mark.parametrize("case", little(), ids=str)
+@pytest.mark.parametrize("case", LITTLE, ids=str)
 def test_onnx_scalars_and_empty_tensors(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)

@@ -221,118 +221,117 @@ def test_sizes_change_as_each_version_says(case: OnnxCase, tmp_path: Path) -> No
     check_routes(case, tmp_path)
 
 
-def others() -> list[OnnxCase]:
-    matrix = X.reshape(6, 20)
-    rows = {"b": floats(20, 3), "c": np.float32([1, 2, 3])}
-    table = {
-        "s": np.float32([1, 2, 3]),
-        "b": np.float32([0, -1, 1]),
-        "m": np.float32([0.5, 0, 1]),
-        "v": np.float32([1, 4, 2]),
-    }
-    stats = {"constants": table, "tolerance": 1e-5}
-    ids = ints(2, 0)
-    return [
-        one("Gemm", 7, "Gemm", "x b c", matrix, constants=rows, c_alpha=0.5, c_beta=2.0),
-        one("Gemm", 9, "Gemm", "x b c", matrix, constants={**rows, "c": np.float32([[1]] * 6)}),
-        one("Gemm scalar", 11, "Gemm", "x b c", matrix, constants={**rows, "c": np.float32(7)}),
-        one("Gemm bare", 11, "Gemm", "x b", matrix, constants={"b": floats(3, 20)}, c_transB=1),
-        *(
-            one("BatchNormalization", v, "BatchNormalization", "x s b m v", **stats)
-            for v in (7, 9, 14, 15)
-        ),
-        *(one("Dropout", v, "Dropout", "x", c_ratio=0.7) for v in (7, 10)),
-        one("Dropout", 12, "Dropout", "x r", constants={"r": np.array(0.7, np.float32)}),
-        one("Dropout mask", 12, "Dropout", "x", outputs="y mask"),
-        one("TopK", 7, "TopK", "x", outputs="y i", c_k=2, c_axis=2),
-        one("TopK", 10, "TopK", "x k", outputs="y i", constants={"k": ints(2)}, c_axis=2),
-        one("TopK least", 11, "TopK", "x k", outputs="y i", constants={"k": ints(3)}, c_largest=0),
-        *(one("Cast", v, "Cast", "x", c_to=TensorProto.INT32) for v in (7, 9, 13, 19)),
-        one(
-            "Scatter",
-            9,
-            "Scatter",
-            "x i u",
-            X[0, 0],
-            constants={"i": np.int64([[0, 1, 2, 3, 0]]), "u": 50 + floats(1, 5)},
-        ),
-        one(
-            "ScatterElements",
-            11,
-            "ScatterElements",
-            "x i u",
-            X[0, 0],
-            constants={"i": np.int64([[0, -1, 2, 3, 0]]), "u": 50 + floats(1, 5)},
-        ),
-        *(one("Flatten", v, "Flatten", "x", c_axis=2) for v in (7, 9)),
-        one("Flatten -1", 11, "Flatten", "x", c_axis=-1),
-        one("Flatten 0", 9, "Flatten", "x", c_axis=0),
-        *(one("ArgMax", v, "ArgMax", "x", c_axis=2, c_keepdims=0) for v in (7, 11, 13)),
-        one("ArgMax last", 12, "ArgMax", "x", c_axis=-2, c_select_last_index=1),
-        *(one("Concat", v, "Concat", "x x", c_axis=1) for v in (7, 11)),
-        one("Gather", 7, "Gather", "x i", constants={"i": ids}, c_axis=1),
-        one("Gather", 11, "Gather", "x i", constants={"i": np.int32([-1, 0])}, c_axis=-2),
-        one("PRelu", 7, "PRelu", "x s", constants={"s": np.float32([[[0.1]], [[0.2]], [[0.3]]])}),
-        one("Pow", 7, "Pow", "x e", np.abs(X), constants={"e": np.array(2, np.float32)}),
-        one("Pow", 13, "Pow", "x e", constants={"e": np.array(3, np.int32)}),
-        one("Mod", 10, "Mod", "x d", X.astype(np.int32), constants={"d": np.int32([3])}),
-        one("Equal", 11, "Equal", "x d", constants={"d": np.float32([3])}),
-        *(
-            one("DepthToSpace", v, "DepthToSpace", "x", floats(1, 8, 2, 3), c_blocksize=2)
-            for v in (7, 11)
-        ),
-        one(
-            "DepthToSpace CRD",
-            11,
-            "DepthToSpace",
-            "x",
-            floats(1, 8, 2, 3),
-            c_blocksize=2,
-            c_mode="CRD",
-        ),
-        *(one("MaxPool", v, "MaxPool", "x", c_kernel_shape=[2, 2]) for v in (7, 8, 10, 12)),
-        *(
-            one("AveragePool", v, "AveragePool", "x", c_kernel_shape=[2, 2], c_pads=[1, 0, 1, 1])
-            for v in (7, 10, 19)
-        ),
-        *(one("LeakyRelu", v, "LeakyRelu", "x", c_alpha=0.25) for v in (7, 16)),
-        one("Elu", 7, "Elu", "x", c_alpha=0.5),
-        one("Reshape", 7, "Reshape", "x s", constants={"s": ints(0, -1, 5)}),
-        one("Expand", 8, "Expand", "x s", X[:, :1, :, :1], constants={"s": ints(3, 1, 5)}),
-        one("Tile", 7, "Tile", "x s", constants={"s": ints(1, 2, 1, 3)}),
-        one(
-            "Where",
-            9,
-            "Where",
-            "k x z",
-            constants={"k": np.array([[True], [False], [True], [True]]), "z": np.float32([7])},
-        ),
-        one("IsNaN", 9, "IsNaN", "x", np.float32([1, np.nan, np.inf])),
-        one("Sum", 7, "Sum", "x z", constants={"z": X}),
-        one("Max", 8, "Max", "x z", constants={"z": np.float32([1])}),
-        one("Mean", 8, "Mean", "x z", constants={"z": np.float32([1])}),
-        one(
-            "ConstantOfShape",
-            9,
-            "ConstantOfShape",
-            "x",
-            ints(2, 3),
-            c_value=helper.make_tensor("", 1, [1], [2.5]),
-            routes=("reference", "onnx"),
-        ),
-        one(
-            "InstanceNormalization",
-            7,
-            "InstanceNormalization",
-            "x s b",
-            constants={"s": np.float32([1, 2, 3]), "b": np.float32([0, 1, 2])},
-        ),
-        one("Erf", 9, "Erf", "x"),
-        one("LRN", 7, "LRN", "x", c_size=3),
-    ]
+matrix = X.reshape(6, 20)
+rows = {"b": floats(20, 3), "c": np.float32([1, 2, 3])}
+table = {
+    "s": np.float32([1, 2, 3]),
+    "b": np.float32([0, -1, 1]),
+    "m": np.float32([0.5, 0, 1]),
+    "v": np.float32([1, 4, 2]),
+}
+stats = {"constants": table, "tolerance": 1e-5}
+ids = ints(2, 0)
+OTHERS = [
+    one("Gemm", 7, "Gemm", "x b c", matrix, constants=rows, c_alpha=0.5, c_beta=2.0),
+    one("Gemm", 9, "Gemm", "x b c", matrix, constants={**rows, "c": np.float32([[1]] * 6)}),
+    one("Gemm scalar", 11, "Gemm", "x b c", matrix, constants={**rows, "c": np.float32(7)}),
+    one("Gemm bare", 11, "Gemm", "x b", matrix, constants={"b": floats(3, 20)}, c_transB=1),
+    *(
+        one("BatchNormalization", v, "BatchNormalization", "x s b m v", **stats)
+        for v in (7, 9, 14, 15)
+    ),
+    *(one("Dropout", v, "Dropout", "x", c_ratio=0.7) for v in (7, 10)),
+    one("Dropout", 12, "Dropout", "x r", constants={"r": np.array(0.7, np.float32)}),
+    one("Dropout mask", 12, "Dropout", "x", outputs="y mask"),
+    one("TopK", 7, "TopK", "x", outputs="y i", c_k=2, c_axis=2),
+    one("TopK", 10, "TopK", "x k", outputs="y i", constants={"k": ints(2)}, c_axis=2),
+    one("TopK least", 11, "TopK", "x k", outputs="y i", constants={"k": ints(3)}, c_largest=0),
+    *(one("Cast", v, "Cast", "x", c_to=TensorProto.INT32) for v in (7, 9, 13, 19)),
+    one(
+        "Scatter",
+        9,
+        "Scatter",
+        "x i u",
+        X[0, 0],
+        constants={"i": np.int64([[0, 1, 2, 3, 0]]), "u": 50 + floats(1, 5)},
+    ),
+    one(
+        "ScatterElements",
+        11,
+        "ScatterElements",
+        "x i u",
+        X[0, 0],
+        constants={"i": np.int64([[0, -1, 2, 3, 0]]), "u": 50 + floats(1, 5)},
+    ),
+    *(one("Flatten", v, "Flatten", "x", c_axis=2) for v in (7, 9)),
+    one("Flatten -1", 11, "Flatten", "x", c_axis=-1),
+    one("Flatten 0", 9, "Flatten", "x", c_axis=0),
+    *(one("ArgMax", v, "ArgMax", "x", c_axis=2, c_keepdims=0) for v in (7, 11, 13)),
+    one("ArgMax last", 12, "ArgMax", "x", c_axis=-2, c_select_last_index=1),
+    *(one("Concat", v, "Concat", "x x", c_axis=1) for v in (7, 11)),
+    one("Gather", 7, "Gather", "x i", constants={"i": ids}, c_axis=1),
+    one("Gather", 11, "Gather", "x i", constants={"i": np.int32([-1, 0])}, c_axis=-2),
+    one("PRelu", 7, "PRelu", "x s", constants={"s": np.float32([[[0.1]], [[0.2]], [[0.3]]])}),
+    one("Pow", 7, "Pow", "x e", np.abs(X), constants={"e": np.array(2, np.float32)}),
+    one("Pow", 13, "Pow", "x e", constants={"e": np.array(3, np.int32)}),
+    one("Mod", 10, "Mod", "x d", X.astype(np.int32), constants={"d": np.int32([3])}),
+    one("Equal", 11, "Equal", "x d", constants={"d": np.float32([3])}),
+    *(
+        one("DepthToSpace", v, "DepthToSpace", "x", floats(1, 8, 2, 3), c_blocksize=2)
+        for v in (7, 11)
+    ),
+    one(
+        "DepthToSpace CRD",
+        11,
+        "DepthToSpace",
+        "x",
+        floats(1, 8, 2, 3),
+        c_blocksize=2,
+        c_mode="CRD",
+    ),
+    *(one("MaxPool", v, "MaxPool", "x", c_kernel_shape=[2, 2]) for v in (7, 8, 10, 12)),
+    *(
+        one("AveragePool", v, "AveragePool", "x", c_kernel_shape=[2, 2], c_pads=[1, 0, 1, 1])
+        for v in (7, 10, 19)
+    ),
+    *(one("LeakyRelu", v, "LeakyRelu", "x", c_alpha=0.25) for v in (7, 16)),
+    one("Elu", 7, "Elu", "x", c_alpha=0.5),
+    one("Reshape", 7, "Reshape", "x s", constants={"s": ints(0, -1, 5)}),
+    one("Expand", 8, "Expand", "x s", X[:, :1, :, :1], constants={"s": ints(3, 1, 5)}),
+    one("Tile", 7, "Tile", "x s", constants={"s": ints(1, 2, 1, 3)}),
+    one(
+        "Where",
+        9,
+        "Where",
+        "k x z",
+        constants={"k": np.array([[True], [False], [True], [True]]), "z": np.float32([7])},
+    ),
+    one("IsNaN", 9, "IsNaN", "x", np.float32([1, np.nan, np.inf])),
+    one("Sum", 7, "Sum", "x z", constants={"z": X}),
+    one("Max", 8, "Max", "x z", constants={"z": np.float32([1])}),
+    one("Mean", 8, "Mean", "x z", constants={"z": np.float32([1])}),
+    one(
+        "ConstantOfShape",
+        9,
+        "ConstantOfShape",
+        "x",
+        ints(2, 3),
+        c_value=helper.make_tensor("", 1, [1], [2.5]),
+        routes=("reference", "onnx"),
+    ),
+    one(
+        "InstanceNormalization",
+        7,
+        "InstanceNormalization",
+        "x s b",
+        constants={"s": np.float32([1, 2, 3]), "b": np.float32([0, 1, 2])},
+    ),
+    one("Erf", 9, "Erf", "x"),
+    one("LRN", 7, "LRN", "x", c_size=3),
+]
 
 
-@pytest.mark.parametrize("case", others(), ids=str)
+@pytest.mark.parametrize("case", OTHERS, ids=str)
 def test_each_version_of_an_operator_is_read_as_such(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)
 
