@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nnconv.ir import Builder, DType, Layout, Op, Quant, Value
+from nnconv.ir.types import TensorType
 from nnconv.ops import activation as a
 from nnconv.ops import elementwise as e
 from nnconv.ops import norm
@@ -188,3 +189,12 @@ def test_means_over_three_dimensions_are_rounded_once(tmp_path: Path) -> None:
         return b.add(op, [x], quant=Quant.per_tensor(0.001, -20))
 
     check_tflite(TfliteCase("mean", build), tmp_path)
+
+
+@pytest.mark.parametrize("op", [e.LeakyRelu(alpha=0.1), e.Sigmoid(), e.Tanh()], ids=repr)
+def test_codes_of_one_type_become_codes_of_another(op: Op, tmp_path: Path) -> None:
+    def build(b: Builder) -> Value:
+        x = b.input("x", DType.UINT8, SHAPE, quant=X[DType.UINT8])
+        return b.add_typed(op, [x], [TensorType(DType.INT8, SHAPE, Y[DType.INT8])])[0]
+
+    check_tflite(TfliteCase("types", build, options={"int8": "keep"}), tmp_path)

@@ -117,6 +117,13 @@ ARITHMETIC: dict[type[Op], Form] = {
 """Ops that may have an activation."""
 
 
+def _check_types(node: Node, t: Target) -> None:
+    """See that codes become codes of their own type: kernels know no others."""
+    y = node.outputs[0]
+    if any(v is not None and v.type.has_codes and v.dtype is not y.dtype for v in node.inputs):
+        raise t.to_floats(f"`{y.name}` is {y.type}, of another type than what it is made of")
+
+
 def export_plain(node: Node, t: Target) -> None:
     """An operator without options."""
     form = FORMS[type(node.op)]
@@ -210,6 +217,7 @@ def export_pow(node: Node, t: Target) -> None:
 def export_sigmoid(node: Node, t: Target) -> None:
     """LOGISTIC: quantized results have the parameters of the range 0 to 1."""
     t.require(node, plain=FLOAT32, codes=ACTIVATION_CODES)
+    _check_types(node, t)
     y = node.outputs[0]
     quant = t.given(y, _LOGISTIC)
     _check_zero_point(node.inputs[0], t)
@@ -219,6 +227,7 @@ def export_sigmoid(node: Node, t: Target) -> None:
 def export_tanh(node: Node, t: Target) -> None:
     """TANH: 8-bit kernels give any parameters."""
     t.require(node, plain=FLOAT32, codes=CODES8)
+    _check_types(node, t)
     t.emit("TANH", [t.tensor(node.inputs[0])], node.outputs[0])
 
 
@@ -227,6 +236,7 @@ def export_leaky_relu(node: Node, t: Target) -> None:
     op = node.op
     assert isinstance(op, e.LeakyRelu)
     t.require(node, plain=FLOAT32, codes=ACTIVATION_CODES)
+    _check_types(node, t)
     _check_zero_point(node.inputs[0], t)
     options = ("LeakyReluOptions", {"alpha": op.alpha})
     t.emit("LEAKY_RELU", [t.tensor(node.inputs[0])], node.outputs[0], options)
