@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from nnconv.formats.nnapi.file import to_json
 from support.cts import find_vectors, read_vectors, subject_of, verdict_of
 
 
@@ -23,6 +24,7 @@ def main() -> int:
     parser.add_argument("--op", nargs="+", default=[], help="only vectors with these operations")
     parser.add_argument("--name", default="", help="only vectors whose names contain this")
     parser.add_argument("--part", default="0/1", metavar="I/N", help="every N-th, from I on")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the models, run none")
     parser.add_argument("--brief", action="store_true", help="the table alone")
     arguments = parser.parse_args()
     path = find_vectors()
@@ -35,6 +37,9 @@ def main() -> int:
         if arguments.op and not vector.operations & set(arguments.op):
             continue
         if arguments.name not in vector.name:
+            continue
+        if arguments.write:
+            (arguments.write / f"{vector.name}.json").write_text(to_json(vector.model))
             continue
         verdict, reason = verdict_of(vector)
         counts[subject_of(vector)][verdict] += 1
