@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nnconv.formats.nnapi.types import NUMPY, ResultCode
-from nnconv.formats.nnapi.wire import Operand
-from nnconv.runtime.nnapi.errors import Error, bad_data, bad_state, integer
-from nnconv.runtime.nnapi.memory import INPUT, Memory, Role, merged
+from nnconv.formats.nnapi.wire import Graph, Operand
+from nnconv.runtime.nnapi.errors import Error, bad_data, bad_state, index_of, integer
+from nnconv.runtime.nnapi.memory import INPUT, OUTPUT, Memory, Role, merged
 from nnconv.runtime.nnapi.types import (
     MOST_BYTES,
     Buffer,
@@ -114,6 +114,102 @@ class Argument(NamedTuple):
         if self.memory is not None:
             self.memory.defined = True
         return True
+
+
+class Arguments:
+    """All that an execution was given.
+
+    Attributes:
+        padded: whether buffers may be longer than what they hold.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._operands = {
+            INPUT: [graph.operands[index] for index in graph.inputs],
+            OUTPUT: [graph.operands[index] for index in graph.outputs],
+        }
+        self._given: dict[str, list[Argument | None]] = {
+            kind: [None] * len(operands) for kind, operands in self._operands.items()
+        }
+        self.padded = False
+
+    @property
+    def any_set(self) -> bool:
+        """Whether any is set."""
+        return any(argument is not None for given in self._given.values() for argument in given)
+
+    def inputs(self) -> list[Argument]:
+        """Those of the inputs that are set."""
+        return [argument for argument in self._given[INPUT] if argument is not None]
+
+    def outputs(self) -> list[Argument]:
+        """Those of the outputs that are set."""
+        return [argument for argument in self._given[OUTPUT] if argument is not None]
+
+    def check_set(self) -> None:
+        """See that all are set.
+
+        Raises:
+            Error: BAD_DATA, one isn't.
+        """
+        for kind, given in self._given.items():
+            if None in given:
+                raise bad_data(f"{kind} {given.index(None)} isn't set")
+
+    def check_content(self) -> None:
+        """See that memories which are to be read hold what is wanted.
+
+        Raises:
+            Error: OP_FAILED, one doesn't.
+        """
+        for argument in self.inputs():
+            argument.check_content()
+
+    def set_buffer(
+        self,
+        kind: str,
+        index: int,
+        buffer: Buffer | None,
+        type: OperandType | None,
+        length: int | None,
+    ) -> None:
+        """Set an argument to a buffer.
+
+        Raises:
+            Error: BAD_DATA or BAD_STATE.
+        """
+        given = self._given[kind]
+        place = index_of(index, len(given), kind)
+        given[place] = from_buffer(
+            self._operands[kind][place],
+            buffer,
+            type=type,
+            length=length,
+            before=given[place],
+            padded=self.padded,
+            is_input=kind is INPUT,
+        )
+
+    def set_memory(
+        self, role: Role, memory: Memory, offset: int, length: int, type: OperandType | None
+    ) -> None:
+        """Set the argument of a role to a part of a memory.
+
+        Raises:
+            Error: BAD_DATA or BAD_STATE.
+        """
+        given = self._given[role.kind]
+        place = index_of(role.place, len(given), role.kind)
+        given[place] = from_memory(
+            self._operands[role.kind][place],
+            memory,
+            offset,
+            length,
+            type=type,
+            role=role._replace(place=place),
+            before=given[place],
+            padded=self.padded,
+        )
 
 
 def is_known(operand: Operand, dimensions: tuple[int, ...]) -> bool:

@@ -52,6 +52,18 @@ class Event:
             code = FOLDED.get(failure.code, failure.code)
             raise Error(code, failure.message.partition(": ")[2]) from failure
 
+    def demand_success(self) -> None:
+        """Wait for the computation.
+
+        Raises:
+            Error: OP_FAILED, it failed.
+        """
+        failure = self._task.wait()
+        if failure is not None:
+            raise Error(
+                ResultCode.OP_FAILED, f"an event that was waited for failed: {failure}"
+            ) from failure
+
     @call
     def get_sync_fence_fd(self) -> int:
         """Refuse: no event has a sync fence but on Android.

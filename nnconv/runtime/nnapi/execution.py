@@ -11,7 +11,7 @@ from nnconv.backends import DeadlineError, Limits
 from nnconv.errors import NnconvError
 from nnconv.formats.nnapi.types import DurationCode, ResultCode
 from nnconv.runtime.core.tasks import Task
-from nnconv.runtime.nnapi.arguments import Argument, from_buffer, from_memory
+from nnconv.runtime.nnapi.arguments import Arguments
 from nnconv.runtime.nnapi.compilation import MOST_NANOSECONDS, Burst, Compilation
 from nnconv.runtime.nnapi.device import DEFAULT_LOOP_TIMEOUT, MAXIMUM_LOOP_TIMEOUT
 from nnconv.runtime.nnapi.errors import (
@@ -54,10 +54,7 @@ class Execution:
         self._program = compilation.program
         self._compilation = compilation
         graph = compilation.model.graph
-        self._read = [graph.operands[index] for index in graph.inputs]
-        self._written = [graph.operands[index] for index in graph.outputs]
-        self._inputs: list[Argument | None] = [None] * len(self._read)
-        self._outputs: list[Argument | None] = [None] * len(self._written)
+        self._arguments = Arguments(graph)
         self._state = State.PREPARING
         self._lock = threading.Lock()
         self._failure: Error | None = None
@@ -65,7 +62,6 @@ class Execution:
         self._short: set[int] = set()
         self._reusable = False
         self._measuring = False
-        self._padded = False
         self._timeout = 0
         self._loop_timeout = DEFAULT_LOOP_TIMEOUT
         self._durations = dict.fromkeys(DurationCode.__members__.values(), MOST_NANOSECONDS)
@@ -146,9 +142,9 @@ class Execution:
             Error: BAD_STATE.
         """
         self._demand_preparing()
-        if any(argument is not None for argument in (*self._inputs, *self._outputs)):
+        if self._arguments.any_set:
             raise bad_state("an input or output is set already")
-        self._padded = bool(enable)
+        self._arguments.padded = bool(enable)
 
     # ---------------------------------------------------------------- inputs and outputs
 
@@ -175,16 +171,7 @@ class Execution:
         if buffer is None and length:
             raise null("buffer")
         self._demand_preparing()
-        place = index_of(index, len(self._inputs), "input")
-        self._inputs[place] = from_buffer(
-            self._read[place],
-            buffer,
-            type=type,
-            length=length,
-            before=self._inputs[place],
-            padded=self._padded,
-            is_input=True,
-        )
+        self._arguments.set_buffer(INPUT, index, buffer, type, length)
 
     @call
     def set_output(
@@ -209,16 +196,7 @@ class Execution:
         if buffer is None and length:
             raise null("buffer")
         self._demand_preparing()
-        place = index_of(index, len(self._outputs), "output")
-        self._outputs[place] = from_buffer(
-            self._written[place],
-            buffer,
-            type=type,
-            length=length,
-            before=self._outputs[place],
-            padded=self._padded,
-            is_input=False,
-        )
+        self._arguments.set_buffer(OUTPUT, index, buffer, type, length)
 
     @call
     def set_input_from_memory(
@@ -236,17 +214,8 @@ class Execution:
         """
         expect(memory, Memory, "memory")
         self._demand_preparing()
-        place = index_of(index, len(self._inputs), "input")
-        self._inputs[place] = from_memory(
-            self._read[place],
-            memory,
-            offset,
-            length,
-            type=type,
-            role=Role(self._compilation, INPUT, place),
-            before=self._inputs[place],
-            padded=self._padded,
-        )
+        role = Role(self._compilation, INPUT, index)
+        self._arguments.set_memory(role, memory, offset, length, type)
 
     @call
     def set_output_from_memory(
@@ -264,17 +233,8 @@ class Execution:
         """
         expect(memory, Memory, "memory")
         self._demand_preparing()
-        place = index_of(index, len(self._outputs), "output")
-        self._outputs[place] = from_memory(
-            self._written[place],
-            memory,
-            offset,
-            length,
-            type=type,
-            role=Role(self._compilation, OUTPUT, place),
-            before=self._outputs[place],
-            padded=self._padded,
-        )
+        role = Role(self._compilation, OUTPUT, index)
+        self._arguments.set_memory(role, memory, offset, length, type)
 
     # ---------------------------------------------------------------- computing
 
@@ -337,14 +297,14 @@ class Execution:
         events = [Event.checked(event) for event in listed(dependencies, "dependencies")]
         self._begin()
         try:
-            self._check_set()
+            self._arguments.check_set()
             limit = integer(duration, "the duration", low=0, high=MOST_NANOSECONDS)
             if limit:
                 self._demand_one_device("a duration")
-            if not all(argument is not None and argument.is_known for argument in self._outputs):
+            if not all(argument.is_known for argument in self._arguments.outputs()):
                 raise bad_data("the dimensions of an output aren't all known")
             for event in events:
-                _await(event)
+                event.demand_success()
         except Error as error:
             self._complete(error)
             raise
@@ -360,8 +320,8 @@ class Execution:
 
     def _start(self, limit: int) -> Event:
         try:
-            self._check_set()
-            self._check_content()
+            self._arguments.check_set()
+            self._arguments.check_content()
         except Error as error:
             self._complete(error)
             raise
@@ -388,24 +348,13 @@ class Execution:
             self._failure = failure
             self._state = State.COMPLETED
 
-    def _check_set(self) -> None:
-        for what, arguments in (("input", self._inputs), ("output", self._outputs)):
-            for index, argument in enumerate(arguments):
-                if argument is None:
-                    raise bad_data(f"{what} {index} isn't set")
-
-    def _check_content(self) -> None:
-        for argument in self._inputs:
-            assert argument is not None
-            argument.check_content()
-
     def _compute(self, limit: int = 0) -> None:
         start = time.monotonic_ns()
         self._shapes, self._short = [], set()
-        self._check_set()
-        self._check_content()
-        outputs = [argument for argument in self._outputs if argument is not None]
-        arrays = [None if argument is None else argument.read() for argument in self._inputs]
+        self._arguments.check_set()
+        self._arguments.check_content()
+        outputs = self._arguments.outputs()
+        arrays = [argument.read() for argument in self._arguments.inputs()]
         for argument in outputs:
             argument.begin()
         begun = time.monotonic_ns()
@@ -497,14 +446,5 @@ class Execution:
         failure = self._failure
         if failure is not None and failure.code is not ResultCode.OUTPUT_INSUFFICIENT_SIZE:
             raise bad_state(f"the execution has failed: {failure}")
-        place = index_of(index, len(self._written), "output")
+        place = index_of(index, len(self._shapes), "output")
         return place, self._shapes[place]
-
-
-def _await(event: Event) -> None:
-    try:
-        event.wait()
-    except Error as error:
-        raise Error(
-            ResultCode.OP_FAILED, f"an event that was waited for failed: {error}"
-        ) from error

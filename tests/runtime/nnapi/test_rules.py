@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 
+import support.nnapi_run_cases  # noqa: F401 - it registers its cases
 from nnconv.runtime import nnapi
 from nnconv.runtime.nnapi import ResultCode
 from support.nnapi_calls import FUNCTIONS, VALID
