@@ -1,0 +1,81 @@
+"""Android's conformance vectors by way of the calls, and the ways of running that must agree."""
+
+import numpy as np
+import pytest
+
+from nnconv.formats.nnapi.types import NUMPY
+from nnconv.runtime import nnapi
+from support.cts import find_vectors, judge, read_vectors
+from support.nnapi_runtime import device, replay
+
+PARTS = 24
+
+
+def vectors(part):
+    path = find_vectors()
+    if path is None:
+        pytest.skip("no conformance vectors here")
+    return read_vectors(path, part=part, parts=PARTS)
+
+
+def prepared(vector, compilation):
+    """An execution of a vector with its buffers."""
+    main = vector.model.main
+    execution = nnapi.Execution(compilation)
+    for index, data in enumerate(vector.inputs):
+        execution.set_input(index, data)
+    buffers = []
+    for index, (want, place) in enumerate(zip(vector.expected, main.outputs, strict=True)):
+        size = max(1, int(np.prod(want.dimensions)))
+        buffers.append(np.zeros(size, NUMPY[main.operands[place].type]))
+        execution.set_output(index, buffers[-1])
+    return execution, buffers
+
+
+def results(execution, buffers):
+    found = []
+    for index, buffer in enumerate(buffers):
+        rank = execution.get_output_operand_rank(index)
+        shape = execution.get_output_operand_dimensions(index) if rank else ()
+        found.append(buffer[: int(np.prod(shape))].reshape(shape))
+    return found
+
+
+def outcome(vector, names):
+    """What is wrong with a vector on devices; empty if nothing is."""
+    try:
+        model = replay(vector.model)
+        devices = [device(name) for name in names]
+        compilation = nnapi.Compilation.create_for_devices(model, devices)
+        compilation.finish()
+        execution, buffers = prepared(vector, compilation)
+        execution.set_reusable(True)
+        execution.compute()
+    except nnapi.Error as error:
+        return "" if vector.expect_failure else str(error)
+    if vector.expect_failure:
+        return "it must fail, but gives results"
+    if reason := judge(vector, results(execution, buffers)):
+        return reason
+    first = [buffer.copy() for buffer in buffers]
+    for run in (
+        execution.compute,
+        lambda: execution.start_compute().wait(),
+        lambda: execution.burst_compute(nnapi.Burst(compilation)),
+    ):
+        for buffer in buffers:
+            buffer[...] = 0
+        run()
+        if not all(map(np.array_equal, first, buffers)):
+            return "it gives another result the next time"
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("part", "names"),
+    [(7, ["reference"]), (16, ["onnxruntime:cpu", "reference"]), (4, ["litert:cpu", "reference"])],
+    ids=["reference", "onnxruntime", "litert"],
+)
+def test_vectors_pass_by_way_of_the_calls(part, names):
+    wrong = {vector.name: outcome(vector, names) for vector in vectors(part)}
+    assert {name: reason for name, reason in wrong.items() if reason} == {}

@@ -1,0 +1,151 @@
+"""Models as values: IF and WHILE, and loops that don't end."""
+
+import time
+
+import numpy as np
+import pytest
+
+from nnconv.formats.nnapi.wire import Lifetime
+from nnconv.runtime import nnapi
+from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode, ResultCode
+from support.nnapi_runtime import FLOAT, REFERENCE, compiled
+
+BOOL = OperandCode.TENSOR_BOOL8
+ONE = (1,)
+
+
+def unary(code, kind=FLOAT):
+    """A model of one operation."""
+    model = nnapi.Model()
+    x, y = (model.add_operand(OperandType(kind, ONE)) for _ in range(2))
+    model.add_operation(code, [x], [y])
+    model.identify_inputs_and_outputs([x], [y])
+    model.finish()
+    return model
+
+
+def below(limit):
+    """Whether the input is below a limit."""
+    model = nnapi.Model()
+    x, bound = (model.add_operand(OperandType(FLOAT, ONE)) for _ in range(2))
+    out = model.add_operand(OperandType(BOOL, ONE))
+    model.set_operand_value(bound, np.array([limit], np.float32))
+    model.add_operation(OperationCode.LESS, [x, bound], [out])
+    model.identify_inputs_and_outputs([x], [out])
+    model.finish()
+    return model
+
+
+def plus(step):
+    """The input and a step more."""
+    model = nnapi.Model()
+    x, more, out = (model.add_operand(OperandType(FLOAT, ONE)) for _ in range(3))
+    activation = model.add_operand(OperandType(OperandCode.INT32))
+    model.set_operand_value(more, np.array([step], np.float32))
+    model.set_operand_value(activation, np.int32(0))
+    model.add_operation(OperationCode.ADD, [x, more, activation], [out])
+    model.identify_inputs_and_outputs([x], [out])
+    model.finish()
+    return model
+
+
+def loop(condition, body):
+    model = nnapi.Model()
+    first, second = (model.add_operand(OperandType(OperandCode.MODEL)) for _ in range(2))
+    x, out = (model.add_operand(OperandType(FLOAT, ONE)) for _ in range(2))
+    model.set_operand_value_from_model(first, condition)
+    model.set_operand_value_from_model(second, body)
+    model.add_operation(OperationCode.WHILE, [first, second, x], [out])
+    model.identify_inputs_and_outputs([x], [out])
+    model.finish()
+    return model
+
+
+def choice(then, otherwise):
+    model = nnapi.Model()
+    flag = model.add_operand(OperandType(BOOL, ONE))
+    first, second = (model.add_operand(OperandType(OperandCode.MODEL)) for _ in range(2))
+    x, out = (model.add_operand(OperandType(FLOAT, ONE)) for _ in range(2))
+    model.set_operand_value_from_model(first, then)
+    model.set_operand_value_from_model(second, otherwise)
+    model.add_operation(OperationCode.IF, [flag, first, second, x], [out])
+    model.identify_inputs_and_outputs([flag, x], [out])
+    model.finish()
+    return model
+
+
+def run(compilation, *inputs, loop_timeout=None, timeout=None):
+    made = nnapi.Execution(compilation)
+    for index, data in enumerate(inputs):
+        made.set_input(index, np.asarray(data))
+    result = np.zeros(ONE, np.float32)
+    made.set_output(0, result)
+    if loop_timeout is not None:
+        made.set_loop_timeout(loop_timeout)
+    if timeout is not None:
+        made.set_timeout(timeout)
+    made.compute()
+    return result.tolist()
+
+
+DEVICES = [REFERENCE, "onnxruntime:cpu"]
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_loop_turns_until_its_condition_is_false(name):
+    compilation = compiled(loop(below(10), plus(3)), [name])
+    assert run(compilation, np.float32([1])) == [10]
+    assert run(compilation, np.float32([11])) == [11]
+
+
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("flag", [0, 1, 255])
+def test_any_byte_but_0_is_true(name, flag):
+    compilation = compiled(choice(unary(OperationCode.NEG), plus(1)), [name])
+    assert run(compilation, np.uint8([flag]), np.float32([5])) == [-5 if flag else 6]
+
+
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("limit", ["loop_timeout", "timeout"])
+def test_a_loop_without_end_is_stopped(name, limit):
+    compilation = compiled(loop(below(np.inf), plus(0)), [name])
+    start = time.monotonic()
+    with pytest.raises(nnapi.Error) as caught:
+        run(compilation, np.float32([1]), **{limit: 50_000_000})
+    assert caught.value.code is ResultCode.MISSED_DEADLINE_TRANSIENT
+    assert time.monotonic() - start < 1.5
+
+
+def test_the_longest_time_of_a_loop_is_the_maximum():
+    made = nnapi.Execution(compiled(loop(below(10), plus(3))))
+    assert made._loop_timeout == nnapi.get_default_loop_timeout()
+    made.set_loop_timeout((1 << 64) - 1)
+    assert made._loop_timeout == nnapi.get_maximum_loop_timeout()
+
+
+def test_models_in_models_in_models():
+    body = choice(unary(OperationCode.NEG), plus(1))
+    inner = loop(below(10), plus(3))
+    outer = nnapi.Model()
+    flag = outer.add_operand(OperandType(BOOL, ONE))
+    values = [outer.add_operand(OperandType(OperandCode.MODEL)) for _ in range(2)]
+    x, out = (outer.add_operand(OperandType(FLOAT, ONE)) for _ in range(2))
+    outer.set_operand_value_from_model(values[0], inner)
+    outer.set_operand_value_from_model(values[1], inner)
+    outer.add_operation(OperationCode.IF, [flag, *values, x], [out])
+    outer.identify_inputs_and_outputs([flag, x], [out])
+    outer.finish()
+    assert len(outer.wire.referenced) == 3, "a model that is used twice is there once"
+    assert run(compiled(outer), np.uint8([1]), np.float32([2])) == [11]
+    assert all(
+        operand.value == place
+        for operand, place in zip(body.graph.operands[1:3], (0, 1), strict=True)
+        if operand.lifetime is Lifetime.MODEL
+    )
+
+
+def test_a_loop_goes_to_no_device_that_cannot_stop_it():
+    model = loop(below(10), plus(3))
+    compilation = compiled(model, ["litert:cpu", REFERENCE])
+    assert compilation.program.device_for((ONE,)) == REFERENCE
+    assert run(compilation, np.float32([1])) == [10]
