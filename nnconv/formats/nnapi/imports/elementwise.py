@@ -8,6 +8,7 @@ from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.op import Op
 from nnconv.ops import elementwise as e
+from nnconv.ops.quantize import Cast
 
 UNARY: dict[str, Op] = {
     "ABS": e.Abs(),
@@ -29,10 +30,6 @@ UNARY: dict[str, Op] = {
 
 BINARY: dict[str, Op] = {
     "EQUAL": e.Equal(),
-    "GREATER": e.Greater(),
-    "GREATER_EQUAL": e.GreaterEqual(),
-    "LESS": e.Less(),
-    "LESS_EQUAL": e.LessEqual(),
     "LOGICAL_AND": e.LogicalAnd(),
     "LOGICAL_OR": e.LogicalOr(),
     "MAXIMUM": e.Maximum(),
@@ -40,6 +37,13 @@ BINARY: dict[str, Op] = {
     "NOT_EQUAL": e.NotEqual(),
     "POW": e.Pow(),
     "PRELU": e.PRelu(),
+}
+
+ORDER: dict[str, Op] = {
+    "GREATER": e.Greater(),
+    "GREATER_EQUAL": e.GreaterEqual(),
+    "LESS": e.Less(),
+    "LESS_EQUAL": e.LessEqual(),
 }
 
 ARITHMETIC: dict[str, type[e.Add | e.Sub | e.Mul | e.Div]] = {
@@ -78,6 +82,14 @@ def _whole_division(s: Source) -> None:
     s.emit(e.Select(), [by_zero, zero, quotient])
 
 
+def import_order(s: Source) -> None:
+    """GREATER, GREATER_EQUAL, LESS, LESS_EQUAL: of truth values, false comes before true."""
+    sides = [s.operand("input0"), s.operand("input1")]
+    if sides[0].dtype is DType.BOOL:
+        sides = [s.add(Cast(dtype=DType.INT32), [side]) for side in sides]
+    s.emit(ORDER[s.name], sides)
+
+
 def import_elu(s: Source) -> None:
     """ELU."""
     s.emit(e.Elu(alpha=s.float("alpha")), [s.operand("input")])
@@ -91,6 +103,7 @@ def import_select(s: Source) -> None:
 IMPORTERS: dict[str, Importer] = {
     **{name: _plain(op) for name, op in (UNARY | BINARY).items()},
     **dict.fromkeys(ARITHMETIC, import_arithmetic),
+    **dict.fromkeys(ORDER, import_order),
     "ELU": import_elu,
     "SELECT": import_select,
 }

@@ -31,14 +31,24 @@ def _regions(s: Source) -> Value:
     return s.add(Mul(), [rois, s.const(scale.reshape(1, 4))])
 
 
-def _emit(s: Source, op: Op, x: Value, rest: list[Value]) -> None:
-    """The op on images with their channels first, and its result in the operation's layout."""
-    if s.layout() is Layout.NCHW:
+def _emit(s: Source, op: Op, rest: list[Value]) -> None:
+    """The op on images with their channels first, and its result in the operation's layout.
+
+    Regions are float32 whatever the images are, so half floats are widened to these.
+    """
+    x, first = s.of_rank(s.operand("input"), 4), s.layout() is Layout.NCHW
+    narrow = x.dtype if x.quant is None and x.dtype is not DType.FLOAT32 else None
+    if narrow is not None:
+        x = s.add(Cast(dtype=DType.FLOAT32), [x])
+    if not first:
+        x = transposed(s.builder, x, (0, 3, 1, 2))
+    if first and narrow is None:
         s.emit(op, [x, *rest])
         return
-    turned = transposed(s.builder, s.of_rank(x, 4), (0, 3, 1, 2))
-    result = s.add(op, [turned, *rest], quant=s.result_quant())
-    s.emit(Transpose(perm=(0, 2, 3, 1)), [result])
+    result = s.add(op, [x, *rest], quant=s.result_quant())
+    if not first and narrow is not None:
+        result = s.add(Transpose(perm=(0, 2, 3, 1)), [result])
+    s.emit(Transpose(perm=(0, 2, 3, 1)) if narrow is None else Cast(dtype=narrow), [result])
 
 
 def _size(s: Source) -> tuple[int, int]:
@@ -47,23 +57,21 @@ def _size(s: Source) -> tuple[int, int]:
 
 def import_roi_align(s: Source) -> None:
     """ROI_ALIGN: the mean of points in each bin."""
-    x, images = s.operand("input"), s.operand("batches")
+    images = s.operand("batches")
     samples = s.int("height_samples"), s.int("width_samples")
     if min(samples) < 0:
         raise s.fail(f"{list(samples)} samples, allowed are 0 and more")
     across = None if samples[0] == samples[1] else samples[1]
     op = RoiAlign(size=_size(s), scale=1.0, samples=samples[0], across=across, half_pixel=False)
-    _emit(s, op, x, [_regions(s), images])
+    _emit(s, op, [_regions(s), images])
 
 
 def import_roi_pooling(s: Source) -> None:
     """ROI_POOLING: the greatest element in each bin."""
-    x, images = s.operand("input"), s.operand("batches")
+    images = s.operand("batches")
     numbers = reshaped(s.builder, s.add(Cast(dtype=DType.FLOAT32), [images]), (-1, 1))
     regions = s.add(Concat(axis=1), [numbers, _regions(s)])
-    if x.quant is None and x.dtype is not DType.FLOAT32:
-        regions = s.add(Cast(dtype=x.dtype), [regions])
-    _emit(s, MaxRoiPool(size=_size(s), scale=1.0), x, [regions])
+    _emit(s, MaxRoiPool(size=_size(s), scale=1.0), [regions])
 
 
 IMPORTERS: dict[str, Importer] = {
