@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
+
 from nnconv.errors import NnconvError
 from nnconv.formats.nnapi.types import ResultCode
 
@@ -124,3 +126,14 @@ def integer(value: Any, what: str, *, low: int | None = None, high: int | None =
     if (low is not None and found < low) or (high is not None and found > high):
         raise bad_data(f"{what} is {found}, must be {low} to {high}")
     return found
+
+
+def flag(value: Any, what: str) -> bool:
+    """A truth value.
+
+    Raises:
+        Error: BAD_DATA for what is neither a bool nor a number.
+    """
+    if not isinstance(value, bool | int | np.bool_):
+        raise bad_data(f"{what} is {value!r}, must be true or false")
+    return bool(value)

@@ -20,6 +20,7 @@ from nnconv.runtime.nnapi.errors import (
     bad_state,
     call,
     expect,
+    flag,
     index_of,
     integer,
     listed,
@@ -99,7 +100,7 @@ class Execution:
             Error: BAD_STATE.
         """
         self._demand_preparing()
-        self._reusable = bool(reusable)
+        self._reusable = flag(reusable, "reusable")
 
     @call
     def set_measure_timing(self, measure: bool) -> None:  # noqa: FBT001 - as in C
@@ -110,7 +111,7 @@ class Execution:
         """
         self._demand_one_device("timing")
         self._demand_preparing()
-        self._measuring = bool(measure)
+        self._measuring = flag(measure, "measure")
 
     @call
     def set_timeout(self, duration: int) -> None:
@@ -144,7 +145,7 @@ class Execution:
         self._demand_preparing()
         if self._arguments.any_set:
             raise bad_state("an input or output is set already")
-        self._arguments.padded = bool(enable)
+        self._arguments.padded = flag(enable, "enable")
 
     # ---------------------------------------------------------------- inputs and outputs
 

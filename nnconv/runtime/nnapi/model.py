@@ -26,6 +26,7 @@ from nnconv.runtime.nnapi.errors import (
     bad_state,
     call,
     expect,
+    flag,
     index_of,
     integer,
     listed,
@@ -288,7 +289,7 @@ class Model:
             Error: BAD_STATE.
         """
         self._demand_open()
-        self.wire.relaxed = bool(allow)
+        self.wire.relaxed = flag(allow, "allow")
 
     @call
     def finish(self) -> None:

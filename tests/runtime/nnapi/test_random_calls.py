@@ -1,0 +1,106 @@
+"""Random calls in random order: each succeeds or gives a clean error."""
+
+import random
+
+import numpy as np
+import pytest
+from nnconv.schemas import read_schema
+
+from nnconv.runtime import nnapi
+from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode
+from support.nnapi_calls import FUNCTIONS, TOKEN, VALID, Call, array, memory
+from support.nnapi_runtime import FLOAT, REFERENCE, built, compiled, device, finished
+
+SEQUENCES = 150
+CALLS = 40
+
+NUMBERS = [-(1 << 63), -1, 0, 1, 2, 3, 24, 128, 1 << 16, (1 << 32) - 1, 1 << 32, 1 << 64]
+
+ODD = [None, "text", b"", 1.5, float("nan"), [], [0], (None,), {}, object(), True, np.zeros((2, 0))]
+
+
+class Pool:
+    """Objects that the calls of a sequence have made."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.objects = {
+            "Model": [nnapi.Model(), built(), finished()],
+            "Compilation": [nnapi.Compilation.create_for_devices(finished(), [device()])],
+            "Execution": [nnapi.Execution(compiled())],
+            "Burst": [nnapi.Burst(compiled())],
+            "Memory": [memory()],
+            "MemoryDesc": [nnapi.MemoryDesc()],
+            "Device": [device(REFERENCE)],
+            "Event": [],
+        }
+
+    def pick(self, kind):
+        found = self.objects[kind]
+        return self.random.choice(found) if found else None
+
+    def argument(self, name):
+        """A value for a parameter, mostly of the right kind."""
+        if self.random.random() < 0.1:
+            return self.random.choice([*ODD, *NUMBERS])
+        kinds = {
+            "model": "Model", "value": "Model", "compilation": "Compilation", "burst": "Burst",
+            "memory": "Memory", "dst": "Memory", "desc": "MemoryDesc",
+        }  # fmt: skip
+        if name in kinds:
+            return self.pick(kinds[name])
+        choices = {
+            "type": [
+                OperandType(FLOAT, (2, 3)),
+                OperandType(OperandCode.INT32),
+                OperandType(FLOAT, ()),
+                OperandType(OperandCode.MODEL),
+                OperandType(OperandCode.TENSOR_QUANT8_ASYMM, (0, 3), 0.5, 3),
+                *OperationCode,
+            ],
+            "buffer": [array(), np.int32(0), bytes(24), bytearray(24), array()[:, ::2], None],
+            "devices": [[self.pick("Device")], [device(REFERENCE)]],
+            "inputs": [[0, 1, 2], [0, 1], [0], [1]],
+            "outputs": [[3], [1], [0]],
+            "dependencies": [[], [self.pick("Event")]],
+            "token": [TOKEN],
+            "cache_dir": ["nowhere"],
+            "channel_quant": [nnapi.SymmPerChannelQuantParams(0, (0.5, 0.5))],
+            "frequency": [0.5],
+        }
+        return self.random.choice(choices.get(name, [0, 0, 1, 2, 3, 24, *NUMBERS]))
+
+    def step(self):
+        method = self.random.choice(sorted(FUNCTIONS))
+        owner = method.rpartition(".")[0]
+        if self.random.random() < 0.05:
+            call = VALID[method]()
+        else:
+            call = Call(method, self.pick(owner) if owner else None)
+            names = read_names(call)
+            call.args = {name: self.argument(name) for name in names}
+        try:
+            result = call()
+        except nnapi.Error:
+            return
+        if type(result).__name__ in self.objects:
+            self.objects[type(result).__name__].append(result)
+
+
+def read_names(call):
+    """The parameters of a call that have no default, or now and then one that has."""
+    code = call.function
+    code = getattr(code, "__wrapped__", getattr(code, "__func__", code))
+    count = code.__code__.co_argcount
+    return [name for name in code.__code__.co_varnames[:count] if name not in ("self", "cls")]
+
+
+@pytest.mark.parametrize("seed", range(SEQUENCES))
+def test_every_call_succeeds_or_gives_a_clean_error(seed):
+    pool = Pool(seed)
+    for _ in range(CALLS):
+        pool.step()
+
+
+def test_the_schema_names_what_is_called():
+    assert len(read_schema("nnapi/api.json")["functions"]) == len(FUNCTIONS)
