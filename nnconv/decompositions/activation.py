@@ -17,15 +17,9 @@ from nnconv.ops import elementwise as e
 _RELU = e.Clip(low=0.0, high=math.inf)
 
 
-def _operand(node: Node) -> Value:
-    x = node.inputs[0]
-    assert x is not None
-    return x
-
-
 def softplus(node: Node, b: Builder) -> Sequence[Value]:
     """max(x, 0) + log(1 + e**-|x|), which doesn't overflow."""
-    x = _operand(node)
+    x = node.operand(0)
     power = b.add(e.Exp(), [b.add(e.Neg(), [b.add(e.Abs(), [x])])])
     rest = b.add(e.Log(), [b.add(e.Add(), [power, scalar(b, 1, x)])])
     return [b.add(e.Add(), [b.add(_RELU, [x]), rest])]
@@ -33,13 +27,13 @@ def softplus(node: Node, b: Builder) -> Sequence[Value]:
 
 def softsign(node: Node, b: Builder) -> Sequence[Value]:
     """Softsign as x / (1 + |x|)."""
-    x = _operand(node)
+    x = node.operand(0)
     return [b.add(e.Div(), [x, b.add(e.Add(), [b.add(e.Abs(), [x]), scalar(b, 1, x)])])]
 
 
 def mish(node: Node, b: Builder) -> Sequence[Value]:
     """Mish as x * n / (n + 2) with p = e**x and n = p * (p + 2), p bounded where that is x."""
-    x = _operand(node)
+    x = node.operand(0)
     two = scalar(b, 2, x)
     power = b.add(e.Exp(), [b.add(e.Minimum(), [x, scalar(b, 20, x)])])
     factor = b.add(e.Mul(), [power, b.add(e.Add(), [power, two])])
@@ -53,7 +47,7 @@ def _times(x: Value, factor: float, b: Builder) -> Value:
 
 def swish(node: Node, b: Builder) -> Sequence[Value]:
     """Swish as x * sigmoid(alpha * x)."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, a.Swish)
     return [b.add(e.Mul(), [x, b.add(e.Sigmoid(), [_times(x, op.alpha, b)])])]
 
@@ -66,7 +60,7 @@ def _rise(x: Value, b: Builder) -> Value:
 
 def selu(node: Node, b: Builder) -> Sequence[Value]:
     """Selu as gamma * max(x, 0) + gamma * alpha * (e**min(x, 0) - 1)."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, a.Selu)
     above = _times(b.add(_RELU, [x]), op.gamma, b)
     return [b.add(e.Add(), [above, _times(_rise(x, b), op.gamma * op.alpha, b)])]
@@ -74,7 +68,7 @@ def selu(node: Node, b: Builder) -> Sequence[Value]:
 
 def celu(node: Node, b: Builder) -> Sequence[Value]:
     """max(x, 0) + alpha * (e**min(x / alpha, 0) - 1), for a positive alpha."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, a.Celu)
     if op.alpha == 0:
         return [b.add(_RELU, [x])]
@@ -89,7 +83,7 @@ def celu(node: Node, b: Builder) -> Sequence[Value]:
 
 def thresholded(node: Node, b: Builder) -> Sequence[Value]:
     """The elements greater than alpha, 0 for the others."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, a.ThresholdedRelu)
     above = b.add(e.Greater(), [x, scalar(b, op.alpha, x)])
     return [b.add(e.Select(), [above, x, scalar(b, 0, x)])]
@@ -97,7 +91,7 @@ def thresholded(node: Node, b: Builder) -> Sequence[Value]:
 
 def hard_sigmoid(node: Node, b: Builder) -> Sequence[Value]:
     """relu6(6 * (alpha * x + beta)) / 6: kernels clamp to 6 as they add."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, a.HardSigmoid)
     scaled = _times(x, 6 * op.alpha if abs(6 * op.alpha - 1) > 1e-7 else 1.0, b)
     moved = b.add(e.Add(activation=Activation.RELU6), [scaled, scalar(b, 6 * op.beta, x)])
@@ -106,7 +100,7 @@ def hard_sigmoid(node: Node, b: Builder) -> Sequence[Value]:
 
 def shrink(node: Node, b: Builder) -> Sequence[Value]:
     """Elements further than lambd from 0 moved toward it by bias, 0 for the others."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, a.Shrink)
     above = b.add(e.Greater(), [x, scalar(b, op.lambd, x)])
     below = b.add(e.Less(), [x, scalar(b, -op.lambd, x)])

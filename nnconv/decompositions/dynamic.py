@@ -56,12 +56,6 @@ def _operands(node: Node) -> list[Value | None]:
     return [*node.inputs, None, None, None, None]
 
 
-def _data(node: Node) -> Value:
-    x = node.inputs[0]
-    assert x is not None, "operand 0 is required"
-    return x
-
-
 def _is_extents(value: Value, depth: int = _DEPTH) -> bool:
     """Whether numbers are extents of tensors, or constants that aren't 0."""
     if value.data is not None:
@@ -82,7 +76,7 @@ def reshape(node: Node, b: Builder) -> list[Value] | None:
 
     Those of a tensor without elements aside, extents computed from extents need no look.
     """
-    op, x = node.op, _data(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, d.DynamicReshape)
     target = node.inputs[1]
     assert target is not None, "the verifier wants a shape"
@@ -121,7 +115,7 @@ def _count_at(b: Builder, marks: Value) -> Value:
 
 def squeeze(node: Node, b: Builder) -> list[Value] | None:
     """DynamicSqueeze: a Reshape to the extents that are left."""
-    x, axes = _data(node), _operands(node)[1]
+    x, axes = node.operand(0), _operands(node)[1]
     if x.shape is None or axes is None:
         return None
     gone = _count_at(b, _marks(b, axes, len(x.shape)))
@@ -134,7 +128,7 @@ def squeeze(node: Node, b: Builder) -> list[Value] | None:
 
 def unsqueeze(node: Node, b: Builder) -> list[Value] | None:
     """DynamicUnsqueeze: a Reshape to a shape in which each old dimension has found its place."""
-    x, axes = _data(node), _operands(node)[1]
+    x, axes = node.operand(0), _operands(node)[1]
     count = None if axes is None else element_count(axes.shape)
     if x.shape is None or axes is None or count is None:
         return None
@@ -151,7 +145,7 @@ def unsqueeze(node: Node, b: Builder) -> list[Value] | None:
 
 def expand(node: Node, b: Builder) -> list[Value] | None:
     """Expand: Tile, which takes a fraction of the time of BroadcastTo; that for unknown ranks."""
-    x, target = _data(node), _operands(node)[1]
+    x, target = node.operand(0), _operands(node)[1]
     assert target is not None, "the verifier wants a shape"
     given, count = as_int32(b, target), element_count(target.shape)
     if x.shape is None or count is None:
@@ -185,7 +179,7 @@ def _repeats(x: Value, shape: Value) -> tuple[int, ...] | None:
 
 def split(node: Node, b: Builder) -> Sequence[Value] | None:
     """DynamicSplit without sizes: with them."""
-    op, x = node.op, _data(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, d.DynamicSplit)
     if _operands(node)[1] is not None:
         return None
@@ -199,7 +193,7 @@ def split(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def cut(node: Node, b: Builder) -> list[Value] | None:
     """DynamicSlice: a Slice with bounds for all dimensions."""
-    x = _data(node)
+    x = node.operand(0)
     _, starts, ends, axes, steps = _operands(node)[:5]
     assert starts is not None, "the verifier wants starts"
     assert ends is not None, "the verifier wants ends"

@@ -45,12 +45,6 @@ MOST_ELEMENTS = 1 << 26
 """Of a constant that a decomposition makes."""
 
 
-def _operand(node: Node) -> Value:
-    x = node.inputs[0]
-    assert x is not None, "the verifier wants data"
-    return x
-
-
 MOST_PLACES = 1 << 8
 """Of a window, for each of which a decomposition makes a node."""
 
@@ -64,7 +58,7 @@ def activate_behind(node: Node, b: Builder) -> list[Value] | None:
 
 def raise_row(node: Node, b: Builder) -> list[Value] | None:
     """MaxPool1D, AveragePool1D: as the 2-D op at a height of 1."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, p.MaxPool1D | p.AveragePool1D)
     if x.type.rank != 3:
         return None
@@ -85,7 +79,7 @@ def by_planes(node: Node, b: Builder) -> list[Value] | None:
 
     The elements that windows count are a product of those in each dimension.
     """
-    op, x, y = node.op, _operand(node), node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, p.MaxPool3D | p.AveragePool3D)
     if not x.shape or not y.shape:
         return None
@@ -148,7 +142,7 @@ def _places(op: _Pool, x: Value, b: Builder) -> list[Value]:
 
 def max_of_slices(node: Node, b: Builder) -> list[Value] | None:
     """MaxPool2D with dilations: the greatest of what meets each place of the window."""
-    op, x, y = node.op, _operand(node), node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, p.MaxPool2D)
     if x.type.rank != 4 or x.shape is None or op.layout is not Layout.NHWC:
         return None
@@ -186,7 +180,7 @@ def _numbers(op: _Pool, extents: tuple[Dim, ...]) -> Padding | None:
 
 def indices_of_slices(node: Node, b: Builder) -> list[Value] | None:
     """MaxPoolIndices: the first greatest of what meets each place of the window, and its place."""
-    op, x, y = node.op, _operand(node), node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, p.MaxPoolIndices)
     dims, result = static_shape(x.shape), static_shape(y.shape)
     if dims is None or result is None or op.layout is not Layout.NHWC or x.type.has_codes:
@@ -227,7 +221,7 @@ def corrected_mean(node: Node, b: Builder) -> list[Value] | None:
 
     With dilations the mean is a convolution of each channel by itself.
     """
-    op, x, y = node.op, _operand(node), node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, p.AveragePool2D)
     dims = static_shape(None if x.shape is None else x.shape[1:])
     counts = static_shape(None if y.shape is None else y.shape[1:-1])
@@ -267,7 +261,7 @@ def mean_at_run_time(node: Node, b: Builder) -> list[Value] | None:
 
     Where SAME padding counts: the mean of what is inside, times which part of the window that is.
     """
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, p.AveragePool2D)
     if x.shape is None or len(x.shape) != 4 or op.layout is not Layout.NHWC:
         return None
@@ -295,7 +289,7 @@ def mean_at_run_time(node: Node, b: Builder) -> list[Value] | None:
 
 def turn_round(node: Node, b: Builder) -> list[Value] | None:
     """SAME padding of open extents with the odd element first: the op on what is turned round."""
-    op, x, y = node.op, _operand(node), node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, _TURNED)
     if not (op.padding.same and op.padding.lower) or x.shape is None:
         return None
@@ -349,7 +343,7 @@ def _one(like: Value, number: float) -> np.ndarray:
 
 def norm_by_mean(node: Node, b: Builder) -> list[Value] | None:
     """LpPool: the root of a multiple of the mean of powers."""
-    op, x, y = node.op, _operand(node), node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, p.LpPool)
     rank = len(op.window)
     extents = () if x.shape is None else x.shape[1:-1]
@@ -376,7 +370,7 @@ def norm_by_mean(node: Node, b: Builder) -> list[Value] | None:
 
 def global_norm(node: Node, b: Builder) -> list[Value] | None:
     """GlobalLpPool: the root of the sum of powers."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, p.GlobalLpPool)
     if x.shape is None:
         return None

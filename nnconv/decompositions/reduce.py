@@ -21,12 +21,6 @@ from nnconv.ops.shape import Identity, Reshape, ShapeOf, Unsqueeze
 from nnconv.ops.slices import Pad, Reverse, Slice
 
 
-def _operand(node: Node) -> Value:
-    x = node.inputs[0]
-    assert x is not None
-    return x
-
-
 def _reduced(node: Node, kind: type[r.Reduction], data: Value, b: Builder) -> Value:
     """``data`` reduced in another way along the same axes."""
     op = node.op
@@ -39,7 +33,7 @@ def by_sum(*, before: type[Op] | None = None, after: type[Op] | None = None) -> 
     """A sum of what ``before`` gives; then ``after``."""
 
     def decompose(node: Node, b: Builder) -> Sequence[Value] | None:
-        x = _operand(node)
+        x = node.operand(0)
         if before is not None:
             x = b.add(before(), [x])
         total = _reduced(node, r.ReduceSum, x, b)
@@ -50,7 +44,7 @@ def by_sum(*, before: type[Op] | None = None, after: type[Op] | None = None) -> 
 
 def l1_of_integers(node: Node, b: Builder) -> Sequence[Value] | None:
     """The sum of the greater of x and -x."""
-    x = _operand(node)
+    x = node.operand(0)
     if not x.dtype.is_integer or x.quant is not None:
         return None
     size = b.add(e.Maximum(), [x, b.add(e.Neg(), [x])]) if x.dtype.is_signed else x
@@ -59,7 +53,7 @@ def l1_of_integers(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def squares_of_integers(node: Node, b: Builder) -> Sequence[Value] | None:
     """The sum of x * x."""
-    x = _operand(node)
+    x = node.operand(0)
     if not x.dtype.is_integer or x.quant is not None:
         return None
     return [_reduced(node, r.ReduceSum, b.add(e.Mul(), [x, x]), b)]
@@ -67,7 +61,7 @@ def squares_of_integers(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def along_all(node: Node, b: Builder) -> Sequence[Value] | None:
     """Along all dimensions where the operand that names them is known to be empty."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, r.Reduction)
     axes = node.inputs[1] if len(node.inputs) > 1 else None
     if op.axes is not None or axes is None or axes.shape != (0,) or x.type.rank is None:
@@ -78,7 +72,7 @@ def along_all(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def log_sum_exp(node: Node, b: Builder) -> Sequence[Value] | None:
     """The greatest is taken off first, so that nothing overflows."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, r.Reduction)
     shape = static_shape(x.shape)
     if op.axes is None or (shape is not None and 0 in shape):
@@ -118,7 +112,7 @@ _OF_ONE: dict[type[Op], type[Op]] = {
 
 def of_one(node: Node, b: Builder) -> Sequence[Value] | None:
     """What is done to each element where no dimension is reduced."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, r.Reduction)
     if op.axes != ():
         return None
@@ -130,7 +124,7 @@ def of_one(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def of_nothing(node: Node, b: Builder) -> Sequence[Value] | None:
     """The extreme or mean of no elements, made from their sum, which is 0."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, r.Reduction)
     along = None if x.shape is None else op.axes or range(len(x.shape))
     if x.shape is None or along is None or not any(x.shape[a] == 0 for a in along):
@@ -150,7 +144,7 @@ def of_nothing(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def in_fewer_dimensions(node: Node, b: Builder) -> Sequence[Value] | None:
     """Neighbouring dimensions that are all reduced, or all kept, made one."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, r.Reduction)
     shape, result = static_shape(x.shape), static_shape(node.outputs[0].shape)
     if op.axes is None or shape is None or result is None:
@@ -178,7 +172,7 @@ def in_fewer_dimensions(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def arg_of_codes(node: Node, b: Builder) -> Sequence[Value] | None:
     """Codes as plain numbers, whose order is the same."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     if x.quant is None:
         return None
     (plain,) = b.add_typed(Bitcast(dtype=x.dtype), [x], [TensorType(x.dtype, x.shape)])
@@ -187,7 +181,7 @@ def arg_of_codes(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def arg_without_dimension(node: Node, b: Builder) -> Sequence[Value] | None:
     """The dimension is put in again."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, r.ArgExtreme)
     if not op.keep_dims:
         return None
@@ -196,7 +190,7 @@ def arg_without_dimension(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def arg_from_behind(node: Node, b: Builder) -> Sequence[Value] | None:
     """The last of equals is the first of them in reverse order."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, r.ArgExtreme)
     if not op.last or x.shape is None:
         return None
@@ -213,7 +207,7 @@ def arg_from_behind(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def arg_of_greatest(node: Node, b: Builder) -> Sequence[Value] | None:
     """The first place that equals the extreme; for numbers that no index op compares."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, r.ArgExtreme)
     if x.dtype not in (DType.INT64, DType.UINT32):
         return None
@@ -229,7 +223,7 @@ def arg_of_greatest(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def cumprod_by_doubling(node: Node, b: Builder) -> Sequence[Value] | None:
     """Products of 1, 2, 4 ... neighbours, each from two of the half length."""
-    op, x = node.op, _operand(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, r.CumProd)
     if x.shape is None:
         return None
@@ -267,7 +261,7 @@ def _moved(x: Value, axis: int, step: int, b: Builder, *, back: bool) -> Value:
 
 def _cumprod_along_any(node: Node, b: Builder) -> Sequence[Value] | None:
     """The running products along each axis, of which the one that is wanted is chosen."""
-    op, x, axis = node.op, _operand(node), node.inputs[1]
+    op, x, axis = node.op, node.operand(0), node.inputs[1]
     assert isinstance(op, r.CumProd)
     assert axis is not None
     assert x.shape is not None

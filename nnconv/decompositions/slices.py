@@ -12,15 +12,9 @@ from nnconv.ir.op import Op
 from nnconv.ops import slices as o
 
 
-def _data(node: Node) -> Value:
-    x = node.inputs[0]
-    assert x is not None, "operand 0 is required"
-    return x
-
-
 def reverse_behind(node: Node, b: Builder) -> list[Value] | None:
     """Slice with strides of -1: a forward Slice of the same elements, and Reverse."""
-    op, x = node.op, _data(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, o.Slice)
     if op.starts is None or op.ends is None or op.strides is None or -1 not in op.strides:
         return None
@@ -50,7 +44,7 @@ _NOTHING = (1 << 31) - 1
 
 def reverse_in_turn(node: Node, b: Builder) -> list[Value] | None:
     """Reverse of dimensions apart: one for each stretch of neighbours."""
-    op, x = node.op, _data(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, o.Reverse)
     runs = groupby(enumerate(sorted(set(op.axes))), lambda pair: pair[1] - pair[0])
     groups = [tuple(axis for _, axis in run) for _, run in runs]

@@ -17,12 +17,6 @@ from nnconv.ops.reduce import CumSum, ReduceMax, ReduceMin, ReduceSum
 from nnconv.ops.segment import Segment
 
 
-def _data(node: Node) -> Value:
-    x = node.inputs[0]
-    assert x is not None, "operand 0 is required"
-    return x
-
-
 def _groups(b: Builder, places: Value, count: Value) -> tuple[Value, Value]:
     """The first member of each group, and how many it has, from each member's group."""
     order = counted(b, count_of(b, places, 0, 1))
@@ -38,7 +32,7 @@ def _wide(b: Builder, *values: Value) -> list[Value]:
 
 def unique_elements(node: Node, b: Builder) -> list[Value] | None:
     """Of elements: Unique, and the places of its results once they are sorted."""
-    op, x = node.op, _data(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, g.UniqueSlices)
     flat = b.add(s.Reshape(shape=(-1,)), [x])
     values, places = b.add_many(g.Unique(), [flat])
@@ -65,7 +59,7 @@ def unique_by_comparing(node: Node, b: Builder) -> list[Value] | None:
 
     A slice's place is the number of different ones before it: that are less, or stand before it.
     """
-    op, x = node.op, _data(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, g.UniqueSlices)
     assert op.axis is not None
     if x.shape is None:

@@ -157,6 +157,12 @@ class Node:
         """What it reads, None for an absent optional operand."""
         return self._inputs
 
+    def operand(self, index: int) -> Value:
+        """An input that the op requires, so that the verifier has seen to its being there."""
+        value = self._inputs[index]
+        assert value is not None, f"operand {index} of {self.op.name} is required"
+        return value
+
     def set_inputs(self, inputs: Sequence[Value | None]) -> None:
         """Read other values, of any number."""
         for index, value in enumerate(self._inputs):

@@ -222,6 +222,10 @@ class Op:
             taken.add(index)
         return (self.replace(**changes) if changes else self), frozenset(taken)
 
+    def role(self, index: int) -> Role:
+        """What operand number ``index`` is for; the last declared one may stand many times."""
+        return self.operands[min(index, len(self.operands) - 1)].role
+
     @property
     def name(self) -> str:
         """The op's name: its class name."""

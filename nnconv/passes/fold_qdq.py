@@ -9,7 +9,7 @@ import numpy as np
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Activation, Operand, QuantRule, Role
+from nnconv.ir.op import Activation, QuantRule, Role
 from nnconv.ir.quant import dequantize, quantize
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.elementwise import Comparison
@@ -407,7 +407,7 @@ class _Walk:
 
     def _operands(self, node: Node, kind: TensorType | None) -> list[Value | None] | str:
         """A node's operands as codes; the reason if one of them can't be."""
-        if any(_formal(node, i).role is Role.STATE for i in range(len(node.inputs))):
+        if any(node.op.role(i) is Role.STATE for i in range(len(node.inputs))):
             return "it keeps a state"
         values = node.inputs
         found: list[Value | None] = [
@@ -465,23 +465,18 @@ class _Walk:
         node.op = node.op.replace(activation=Activation.NONE)
 
 
-def _formal(node: Node, index: int) -> Operand:
-    formal = node.op.operands
-    return formal[min(index, len(formal) - 1)]
-
-
 def _data_places(node: Node) -> list[int]:
     """Which operands are present and data."""
     return [
         i
         for i, value in enumerate(node.inputs)
-        if value is not None and _formal(node, i).role is Role.DATA
+        if value is not None and node.op.role(i) is Role.DATA
     ]
 
 
 def _takes_codes(node: Node, index: int, value: Value) -> bool:
     """Whether an operand is to be codes; parameters of a norm stay numbers."""
-    role = _formal(node, index).role
+    role = node.op.role(index)
     weighted = isinstance(node.op, WEIGHTED) and role is not Role.INDEX
     return value.dtype.is_float and (role is Role.DATA or weighted)
 

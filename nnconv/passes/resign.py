@@ -283,11 +283,10 @@ def can_turn(node: Node) -> bool:
     """Whether a node does the same whatever the sign of the codes is."""
     if node.bodies or node.op.quant_rule is QuantRule.EXACT:
         return False
-    formal = node.op.operands
     for index, value in enumerate(node.inputs):
         if value is None:
             continue
-        role = formal[min(index, len(formal) - 1)].role
+        role = node.op.role(index)
         if role is Role.STATE:
             return False
         coded = value.quant is not None and value.quant.is_per_tensor

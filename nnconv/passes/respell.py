@@ -37,7 +37,7 @@ from nnconv.ops.elementwise import (
 from nnconv.ops.numeric import Erf, Reciprocal
 from nnconv.ops.shape import Identity
 from nnconv.passes.base import Pass
-from nnconv.passes.terms import Product, is_plain, lines_of, number_of, product_of
+from nnconv.passes.terms import Product, is_plain, lines_of, made_by, number_of, product_of
 
 _TOLERANCE = 2e-3
 """How far the constants of a formula may be off, relative: float16 ones are."""
@@ -115,17 +115,9 @@ def _near(a: float | None, b: float) -> bool:
     return a is not None and math.isclose(a, b, rel_tol=_TOLERANCE)
 
 
-def _made_by(value: Value | None, *kinds: type[Op]) -> Node | None:
-    """The node that makes a value, if it is of one of these kinds without an activation."""
-    node = None if value is None else value.producer
-    if node is None or not isinstance(node.op, kinds) or not is_plain(node.outputs[0]):
-        return None
-    return node if getattr(node.op, "activation", Activation.NONE) is Activation.NONE else None
-
-
 def _plus(value: Value) -> tuple[Value, float, Node] | None:
     """A value as another one plus a number, and the Add."""
-    node = _made_by(value, Add)
+    node = made_by(value, Add)
     if node is None:
         return None
     a, b = node.inputs
@@ -186,8 +178,8 @@ def _hard_swish(x: Value, gate: Value, product: Product) -> _Spelled | None:
 
 
 def _mish(x: Value, gate: Value, product: Product) -> _Spelled | None:
-    function = _made_by(gate, Tanh)
-    inner = None if function is None else _made_by(function.inputs[0], Softplus)
+    function = made_by(gate, Tanh)
+    inner = None if function is None else made_by(function.inputs[0], Softplus)
     if function is None or inner is None or inner.inputs[0] is not x:
         return None
     return _Spelled(Mish(), [x], [*product.nodes, function, inner]) if product.number == 1 else None
@@ -197,7 +189,7 @@ def _gelu(x: Value, gate: Value, product: Product) -> _Spelled | None:
     moved = _plus(gate) if _near(product.number, 0.5) else None
     if moved is None or not _near(moved[1], 1):
         return None
-    function = _made_by(moved[0], Erf, Tanh)
+    function = made_by(moved[0], Erf, Tanh)
     if function is None or function.inputs[0] is None:
         return None
     inner = product_of(function.inputs[0])
@@ -220,7 +212,7 @@ _CUBIC = 0.044715
 def _cubic(x: Value, inner: Product) -> list[Node] | None:
     """The nodes of x + 0.044715 x^3, or of x times (1 + 0.044715 x^2), if a product is that."""
     if len(inner.factors) == 1:
-        total = _made_by(inner.factors[0], Add)
+        total = made_by(inner.factors[0], Add)
         power = None if total is None else _other(total, x)
         wanted = [x, x, x]
         nodes = [] if total is None else [total]
@@ -256,7 +248,7 @@ def _square_of_difference(node: Node) -> _Spelled | None:
         return None
     if isinstance(node.op, Pow) and number_of(node.inputs[1]) != 2:
         return None
-    difference = _made_by(d, Sub)
+    difference = made_by(d, Sub)
     if difference is None or d is None or d.shape != node.outputs[0].shape:
         return None
     operands = [v for v in difference.inputs if v is not None]
@@ -278,7 +270,7 @@ def _rsqrt(node: Node) -> _Spelled | None:
         root = node.inputs[1]
         if number_of(node.inputs[0]) != 1 or node.op.activation is not Activation.NONE:
             return None
-    made = _made_by(root, Sqrt)
+    made = made_by(root, Sqrt)
     if made is None or made.inputs[0] is None or made.inputs[0].shape != y.shape:
         return None
     return _Spelled(Rsqrt(), [made.inputs[0]], [made])

@@ -25,7 +25,7 @@ from nnconv.ops.elementwise import (
 from nnconv.ops.reduce import ReduceMean
 from nnconv.ops.standardize import InstanceNormalization, LayerNormalization
 from nnconv.passes.base import Pass
-from nnconv.passes.terms import is_plain, number_of
+from nnconv.passes.terms import is_plain, made_by, number_of
 
 
 class RespellNormsPass(Pass):
@@ -75,21 +75,14 @@ class _Norm(NamedTuple):
     offset: np.ndarray | None = None
 
 
-def _made_by(value: Value | None, *kinds: type[Op]) -> Node | None:
-    node = None if value is None else value.producer
-    if node is None or not isinstance(node.op, kinds) or not is_plain(node.outputs[0]):
-        return None
-    return node if getattr(node.op, "activation", Activation.NONE) is Activation.NONE else None
-
-
 def _norm(root: Node) -> _Norm | None:
     """The norm whose deviation, or its inverse, a node gives."""
-    total = _made_by(root.inputs[0], Add)
+    total = made_by(root.inputs[0], Add)
     if total is None:
         return None
     epsilon = next((number for v in total.inputs if (number := number_of(v)) is not None), None)
     variance = next((v for v in total.inputs if v is not None and v.data is None), None)
-    mean_of_squares = _made_by(variance, ReduceMean)
+    mean_of_squares = made_by(variance, ReduceMean)
     if epsilon is None or mean_of_squares is None or not 0 <= epsilon < 1:
         return None
     squares = mean_of_squares.inputs[0].producer if mean_of_squares.inputs[0] else None
@@ -97,7 +90,7 @@ def _norm(root: Node) -> _Norm | None:
     if found is None or squares is None:
         return None
     x, mean, difference = found
-    means = _made_by(mean, ReduceMean)
+    means = made_by(mean, ReduceMean)
     if means is None or means.inputs[0] is not x or x is None or not is_plain(x):
         return None
     axes = means.op.axes  # type: ignore[attr-defined]
@@ -109,7 +102,7 @@ def _norm(root: Node) -> _Norm | None:
     last = _quotient(root, x, mean)
     if last is None:
         return None
-    difference = _made_by(_other(last, root.outputs[0]), Sub)
+    difference = made_by(_other(last, root.outputs[0]), Sub)
     nodes += [] if difference is None or difference in nodes else [difference]
     return _Norm(x, tuple(sorted(axes)), epsilon, last, nodes)
 
@@ -126,7 +119,7 @@ def _deviation(squares: Node) -> tuple[Value | None, Value | None, Node | None] 
         return None
     if not isinstance(squares.op, Mul | Square | Pow):
         return None
-    difference = _made_by(d, Sub)
+    difference = made_by(d, Sub)
     return None if difference is None else (*difference.inputs, difference)  # type: ignore[return-value]
 
 
@@ -139,7 +132,7 @@ def _quotient(root: Node, x: Value, mean: Value | None) -> Node | None:
     node = r.uses[0].node
     if kind is Div and node.inputs[1] is not r:
         return None
-    difference = _made_by(_other(node, r), Sub)
+    difference = made_by(_other(node, r), Sub)
     if difference is None or difference.inputs != (x, mean):
         return None
     return node if node.outputs[0].shape == x.shape else None

@@ -38,6 +38,14 @@ def is_plain(value: Value | None) -> bool:
     return value is not None and value.quant is None and value.dtype.is_float
 
 
+def made_by(value: Value | None, *kinds: type[Op]) -> Node | None:
+    """The node that makes a value, if it is of one of these kinds without an activation."""
+    node = None if value is None else value.producer
+    if node is None or not isinstance(node.op, kinds) or not is_plain(node.outputs[0]):
+        return None
+    return node if getattr(node.op, "activation", Activation.NONE) is Activation.NONE else None
+
+
 def number_of(value: Value | None) -> float | None:
     """A float constant's element, if all of its elements are one number."""
     if value is None or value.data is None or not is_plain(value) or not value.data.size:
@@ -222,19 +230,13 @@ def _of_quotient(node: Node, look: _Look) -> Slopes | None:
 
 
 def _of_negative(node: Node, look: _Look) -> Slopes | None:
-    return _times(look(_first(node)), np.full((), -1.0))
-
-
-def _first(node: Node) -> Value:
-    value = node.inputs[0]
-    assert value is not None
-    return value
+    return _times(look(node.operand(0)), np.full((), -1.0))
 
 
 def _of_clip(node: Node, look: _Look) -> Slopes | None:
     op = node.op
     assert isinstance(op, Clip)
-    found = look(_first(node)) if 0 in (op.low, op.high) else None
+    found = look(node.operand(0)) if 0 in (op.low, op.high) else None
     if found is None:
         return None
     if (op.low, op.high) == (0, np.inf):
@@ -245,12 +247,12 @@ def _of_clip(node: Node, look: _Look) -> Slopes | None:
 
 
 def _of_abs(node: Node, look: _Look) -> Slopes | None:
-    found = look(_first(node))
+    found = look(node.operand(0))
     return None if found is None else Slopes(np.abs(found.above), -np.abs(found.below))
 
 
 def _of_leaky(node: Node, look: _Look) -> Slopes | None:
-    op, found = node.op, look(_first(node))
+    op, found = node.op, look(node.operand(0))
     assert isinstance(op, LeakyRelu)
     if found is None:
         return None

@@ -7,7 +7,7 @@ from typing import ClassVar
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Activation, Operand, QuantRule, Role
+from nnconv.ir.op import Activation, QuantRule, Role
 from nnconv.ir.quant import dequantize
 from nnconv.ir.types import TensorType
 from nnconv.ops.activation import HardSigmoid
@@ -134,7 +134,7 @@ class _Walk:
         found = self.floats.get(value, value)
         if found.data is None or not found.type.has_codes:
             return found
-        if _formal(node, index).role is Role.WEIGHT:
+        if node.op.role(index) is Role.WEIGHT:
             return found  # weights keep their codes beside float data
         assert found.quant is not None
         real = dequantize(found.data, found.quant)
@@ -201,8 +201,3 @@ def _clamp_of(kind: TensorType) -> Activation | None:
     if low != 0:
         return None
     return Activation.RELU6 if abs(high - 6) <= step_of(kind) else Activation.RELU
-
-
-def _formal(node: Node, index: int) -> Operand:
-    formal = node.op.operands
-    return formal[min(index, len(formal) - 1)]

@@ -32,11 +32,10 @@ def as_read(
     """
     if isinstance(op, _OF_ANY) or all(v is None or v.quant is None for v in inputs):
         return inputs, quant
-    formal = op.operands
     places = [
         place
         for place, v in enumerate(inputs)
-        if v is not None and formal[min(place, len(formal) - 1)].role is not Role.INDEX
+        if v is not None and op.role(place) is not Role.INDEX
     ]
     joins = isinstance(op, Concat)
     shared: Quant | None = None

@@ -112,10 +112,9 @@ def _moved(node: Node, dtype: DType) -> list[Value] | None:
             return None
     elif node.bodies or op.quant_rule is not QuantRule.CODES:
         return None
-    formal = op.operands
     found = list(node.outputs)
     for place, value in enumerate(node.inputs):
-        if value is None or formal[min(place, len(formal) - 1)].role is Role.INDEX:
+        if value is None or op.role(place) is Role.INDEX:
             continue
         found.append(value)
     return found if all(v.dtype is dtype for v in found) else None

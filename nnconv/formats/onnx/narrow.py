@@ -74,8 +74,7 @@ def _is_move(node: Node, narrow: DType) -> bool:
 
 def _narrowed(value: Value | None, dtype: DType, place: int, move: Node) -> Value | None:
     """An operand in the narrow type; the operand itself where it isn't what is moved."""
-    formal = move.op.operands
-    role = formal[min(place, len(formal) - 1)].role
+    role = move.op.role(place)
     if value is None or role is Role.INDEX or (isinstance(move.op, Select) and place == 0):
         return value
     node = value.producer

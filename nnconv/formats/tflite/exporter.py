@@ -511,9 +511,7 @@ def export_in_floats(node: Node, t: Target) -> None:
 
 def data_operands(node: Node) -> list[int]:
     """The numbers of a node's data operands."""
-    formal = node.op.operands
-    roles = [formal[min(i, len(formal) - 1)].role for i in range(len(node.inputs))]
-    return [i for i, role in enumerate(roles) if role is Role.DATA]
+    return [i for i in range(len(node.inputs)) if node.op.role(i) is Role.DATA]
 
 
 _GREATEST = DType.INT32.int_range[1]

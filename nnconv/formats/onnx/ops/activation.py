@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.single import one_node
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Node, Value
+from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
 from nnconv.ops import activation as a
 
@@ -22,21 +22,15 @@ _BFLOAT16 = 22
 """The opset that brought bfloat16 to most functions."""
 
 
-def _operand(node: Node) -> Value:
-    x = node.inputs[0]
-    assert x is not None
-    return x
-
-
 def export_named(node: Node, t: Target) -> None:
     """One node."""
     name, attributes = NAMES[type(node.op)], node.op.attributes()
-    t.set_real(node.outputs[0], one_node(t, name, _operand(node), narrow=_BFLOAT16, **attributes))
+    t.set_real(node.outputs[0], one_node(t, name, node.operand(0), narrow=_BFLOAT16, **attributes))
 
 
 def export_celu(node: Node, t: Target) -> None:
     """Celu: of float32 alone before opset 28, then float64 by its formula."""
-    op, x, y = node.op, _operand(node), node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, a.Celu)
     if x.dtype is not DType.FLOAT64 or t.opset >= 28:
         t.set_real(y, one_node(t, "Celu", x, narrow=28, least=28, alpha=op.alpha))
@@ -50,7 +44,7 @@ def export_celu(node: Node, t: Target) -> None:
 
 def export_mish(node: Node, t: Target) -> None:
     """Mish; before opset 18 what it stands for."""
-    x, y = _operand(node), node.outputs[0]
+    x, y = node.operand(0), node.outputs[0]
     if t.opset >= 18:
         t.set_real(y, one_node(t, "Mish", x, narrow=_BFLOAT16))
         return
@@ -63,7 +57,7 @@ def export_swish(node: Node, t: Target) -> None:
 
     Its kernel of the op itself is for opset 24 alone.
     """
-    op, x, y = node.op, _operand(node), node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, a.Swish)
     name = t.real(x)
     if t.plain and t.opset == 24:
@@ -75,7 +69,7 @@ def export_swish(node: Node, t: Target) -> None:
 
 def export_shrink(node: Node, t: Target) -> None:
     """Shrink, which takes every number type but bfloat16."""
-    x, y = _operand(node), node.outputs[0]
+    x, y = node.operand(0), node.outputs[0]
     result = one_node(t, "Shrink", x, narrow=99, **node.op.attributes())
     t.set_real(y, result)
 

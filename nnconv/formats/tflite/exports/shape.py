@@ -13,7 +13,7 @@ from nnconv.ops import shape as s
 
 def export_identity(node: Node, t: Target) -> None:
     """RESHAPE to the same shape: TFLite has no identity."""
-    x = _first(node)
+    x = node.operand(0)
     if x.type.is_static or x.shape is None or sum(not isinstance(d, int) for d in x.shape) == 1:
         extents = [d if isinstance(d, int) else -1 for d in x.shape or ()]
         _reshape(t, t.tensor(x), node.outputs[0], t.ints(extents))
@@ -27,19 +27,13 @@ def export_identity(node: Node, t: Target) -> None:
     _reshape(t, t.tensor(x), node.outputs[0], shape)
 
 
-def _first(node: Node) -> Value:
-    x = node.inputs[0]
-    assert x is not None, "operand 0 is required"
-    return x
-
-
 def _reshape(t: Target, x: int, y: Value, shape: int) -> None:
     t.emit("RESHAPE", [x, shape], y, ("ReshapeOptions", {}))
 
 
 def export_reshape(node: Node, t: Target) -> None:
     """RESHAPE; the shape as a constant of int32."""
-    op, x = node.op, _first(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, s.Reshape)
     if op.shape is None:
         target = node.inputs[1]
@@ -51,7 +45,7 @@ def export_reshape(node: Node, t: Target) -> None:
 
 def export_squeeze(node: Node, t: Target) -> None:
     """SQUEEZE of rank 8 and less; Unsqueeze as RESHAPE where that follows an open extent."""
-    op, x, y = node.op, _first(node), node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.Squeeze | s.Unsqueeze)
     if y.shape is not None and sum(not isinstance(d, int) for d in y.shape) <= 1:
         extents = [d if isinstance(d, int) else -1 for d in y.shape]
@@ -73,7 +67,7 @@ def export_squeeze(node: Node, t: Target) -> None:
 
 def export_transpose(node: Node, t: Target) -> None:
     """TRANSPOSE."""
-    op, x, y = node.op, _first(node), node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.Transpose)
     if op.perm is None:
         given = node.inputs[1]
@@ -163,7 +157,7 @@ _UNPACKED = frozenset(
 
 def export_unstack(node: Node, t: Target) -> None:
     """UNPACK."""
-    op, x = node.op, _first(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, s.Unstack)
     if x.dtype not in _UNPACKED:
         raise t.refused(f"UNPACK of {x.dtype}")
@@ -182,7 +176,7 @@ CUT = frozenset(
 
 def export_split(node: Node, t: Target) -> None:
     """SPLIT into equal parts, which XNNPACK takes; else SPLIT_V."""
-    op, x = node.op, _first(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, s.Split)
     t.require(node, plain=CUT, codes=CUT)
     if too_deep(x):
@@ -206,7 +200,7 @@ def either(t: Target, value: Value) -> int:
 
 def export_tile(node: Node, t: Target) -> None:
     """TILE."""
-    op, x = node.op, _first(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, s.Tile)
     if op.repeats is None:
         given = node.inputs[1]
@@ -219,7 +213,7 @@ def export_tile(node: Node, t: Target) -> None:
 
 def export_broadcast_to(node: Node, t: Target) -> None:
     """TILE, which takes a fraction of the time, where all extents are known; else BROADCAST_TO."""
-    op, x, y = node.op, _first(node), node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.BroadcastTo)
     if op.shape is None:
         given = node.inputs[1]
@@ -249,7 +243,7 @@ _MEASURED = frozenset(DType) - {DType.UINT64, DType.COMPLEX64, DType.COMPLEX128,
 
 def export_shape_of(node: Node, t: Target) -> None:
     """SHAPE, then GATHER where not all extents are wanted in order."""
-    op, x, y = node.op, _first(node), node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.ShapeOf)
     dtype = op.dtype if op.dtype is DType.INT64 else DType.INT32
     options = ("ShapeOptions", {"out_type": CODES[dtype]})
@@ -276,12 +270,12 @@ def export_shape_of(node: Node, t: Target) -> None:
 
 def export_rank(node: Node, t: Target) -> None:
     """RANK."""
-    t.emit("RANK", [t.tensor(_first(node))], node.outputs[0], ("RankOptions", {}))
+    t.emit("RANK", [t.tensor(node.operand(0))], node.outputs[0], ("RankOptions", {}))
 
 
 def export_fill(node: Node, t: Target) -> None:
     """FILL: the value of rank 0."""
-    op, value, y = node.op, _first(node), node.outputs[0]
+    op, value, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.Fill)
     if op.shape is None:
         given = node.inputs[1]

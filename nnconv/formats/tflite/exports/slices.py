@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnconv.formats.tflite.exporter import Exporter, Target
 from nnconv.formats.tflite.exports.pad import export_pad
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Node, Value
+from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
 from nnconv.ir.types import Dim
 from nnconv.ops import slices as o
@@ -21,12 +21,6 @@ _CUT = frozenset(DType) - {
 }
 
 
-def _first(node: Node) -> Value:
-    x = node.inputs[0]
-    assert x is not None, "operand 0 is required"
-    return x
-
-
 # -------------------------------------------------------------------- cutting
 
 
@@ -36,7 +30,7 @@ def export_slice(node: Node, t: Target) -> None:
     SLICE is the faster one without XNNPACK; but with a size that is left open XNNPACK doesn't take
     it, and a size that isn't left open stays where an extent changes.
     """
-    op, x, y = node.op, _first(node), node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, o.Slice)
     t.require(node, plain=_CUT, codes=_CUT, operands=(0,))
     if op.starts is None or op.ends is None or op.strides is None:
@@ -72,7 +66,7 @@ def export_slice(node: Node, t: Target) -> None:
 
 def _cut_at_run_time(node: Node, t: Target) -> None:
     """STRIDED_SLICE with operands, and masks for attributes that are left open."""
-    op, x = node.op, _first(node)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, o.Slice)
     operands, masks = [t.tensor(x)], [0, 0]
     rest = [*node.inputs, None, None, None]
@@ -112,7 +106,7 @@ _REVERSED = frozenset(
 
 def export_reverse(node: Node, t: Target) -> None:
     """REVERSE_V2 of neighbouring dimensions."""
-    op, x, y = node.op, _first(node), node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, o.Reverse)
     t.require(node, plain=_REVERSED, codes=_REVERSED)
     axes = sorted(set(op.axes))
@@ -130,7 +124,7 @@ _SEQUENCES = frozenset({DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DTyp
 
 def export_reverse_sequence(node: Node, t: Target) -> None:
     """REVERSE_SEQUENCE."""
-    op, x, lengths = node.op, _first(node), node.inputs[1]
+    op, x, lengths = node.op, node.operand(0), node.inputs[1]
     assert isinstance(op, o.ReverseSequence)
     assert lengths is not None, "the verifier wants lengths"
     t.require(node, plain=_SEQUENCES, codes=_SEQUENCES, operands=(0,))
