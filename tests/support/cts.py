@@ -17,6 +17,7 @@ import numpy as np
 from nnconv.errors import NnconvError, UnsupportedError
 from nnconv.formats.nnapi.types import NEWEST_LEVEL, NUMPY, OperandCode, OperationCode
 from nnconv.formats.nnapi.wire import ChannelQuant, Graph, Lifetime, Model, Operand, Operation
+from nnconv.ir import Model as IrModel
 from support.places import find_shared_dir
 
 LEVELS = {"V1_0": 1, "V1_1": 2, "V1_2": 3, "V1_3": 4, "AIDL_V1": 5, "AIDL_V2": 6, "AIDL_V3": 7}
@@ -71,6 +72,12 @@ class Vector:
     def operations(self) -> set[str]:
         """The operations in it."""
         return {op.code.name for _, graph in self.model.graphs() for op in graph.operations}
+
+    @property
+    def omitted(self) -> set[int]:
+        """The operands that are inputs which a run gives nothing for."""
+        pairs = zip(self.model.main.inputs, self.inputs, strict=True)
+        return {index for index, data in pairs if data is None}
 
     @property
     def is_loose(self) -> bool:
@@ -236,6 +243,20 @@ def subject_of(vector: Vector) -> str:
     return max(others, key=lambda name: (name in ("IF", "WHILE"), names.index(name)), default="ADD")
 
 
+def requests_of(vector: Vector, model: IrModel) -> dict[str, np.ndarray]:
+    """What to feed the inputs of a vector's model in the IR."""
+    main = vector.model.main
+    given = [
+        (index, data)
+        for index, data in zip(main.inputs, vector.inputs, strict=True)
+        if data is not None
+    ]
+    return {
+        value.name: data.astype(value.dtype.numpy).reshape(main.operands[index].dimensions)
+        for (index, data), value in zip(given, model.graph.inputs, strict=True)
+    }
+
+
 def run_on_reference(vector: Vector) -> list[np.ndarray]:
     """The outputs of a vector's model on the reference backend.
 
@@ -247,20 +268,9 @@ def run_on_reference(vector: Vector) -> list[np.ndarray]:
     from nnconv.formats.nnapi.reader import import_model
     from nnconv.ir.verifier import verify_model
 
-    main = vector.model.main
-    omitted = {i for i, data in zip(main.inputs, vector.inputs, strict=True) if data is None}
-    model = import_model(vector.model, omitted=omitted)
+    model = import_model(vector.model, omitted=vector.omitted)
     verify_model(model)
-    arrays = [
-        data.astype(value.dtype.numpy).reshape(main.operands[index].dimensions)
-        for index, data, value in zip(
-            [i for i in main.inputs if i not in omitted],
-            [data for data in vector.inputs if data is not None],
-            model.graph.inputs,
-            strict=True,
-        )
-    ]
-    return run_graph(model.graph, arrays)
+    return run_graph(model.graph, list(requests_of(vector, model).values()))
 
 
 def verdict_of(vector: Vector) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from nnconv.formats.onnx.single import one_node
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import Quant
+from nnconv.ir.types import static_shape
 from nnconv.ops import norm as n
 
 
@@ -112,18 +113,23 @@ def export_local_response(node: Node, t: Target) -> None:
     assert isinstance(op, n.LocalResponseNormalization)
     assert x is not None
     name, rank = narrowed(t, x), x.type.rank
-    if rank != 4:
-        raise t.unsupported(f"it works on rank 4, this is {x.type}")
+    size = 2 * op.radius + 1
+    if rank != 4 or op.axis == 0:
+        dims = static_shape(x.shape)
+        if dims is None or 0 in dims or op.behind:
+            raise t.unsupported(f"it works on rank 4, behind the first dimension, this is {x.type}")
+        around = (math.prod(dims[: op.axis]), dims[op.axis], math.prod(dims[op.axis + 1 :]), 1)
+        factors = {"size": size, "alpha": op.alpha * size, "beta": op.beta, "bias": op.bias}
+        result = t.node("LRN", [t.reshape(name, around)], **factors)
+        t.set_real(y, widened(t, t.reshape(result, dims), y))
+        return
     there = (0, op.axis, *(i for i in range(1, 4) if i != op.axis))
     turned = op.axis != 1
-    if op.axis == 0:
-        raise t.unsupported("it works along a dimension behind the first")
     if turned:
         name = t.node("Transpose", [name], perm=there)
     if op.behind:
         t.set_real(y, _uneven(t, op, x))
         return
-    size = 2 * op.radius + 1
     result = t.node("LRN", [name], size=size, alpha=op.alpha * size, beta=op.beta, bias=op.bias)
     if turned:
         back = tuple(there.index(i) for i in range(4))
