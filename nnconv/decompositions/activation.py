@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from nnconv.decompositions.base import Decomposition
-from nnconv.decompositions.constants import scalar
+from nnconv.decompositions.constants import scalar, times
 from nnconv.decompositions.floats import of_integers
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node, Value
@@ -41,15 +41,11 @@ def mish(node: Node, b: Builder) -> Sequence[Value]:
     return [b.add(e.Mul(), [x, gate])]
 
 
-def _times(x: Value, factor: float, b: Builder) -> Value:
-    return x if factor == 1 else b.add(e.Mul(), [x, scalar(b, factor, x)])
-
-
 def swish(node: Node, b: Builder) -> Sequence[Value]:
     """Swish as x * sigmoid(alpha * x)."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, a.Swish)
-    return [b.add(e.Mul(), [x, b.add(e.Sigmoid(), [_times(x, op.alpha, b)])])]
+    return [b.add(e.Mul(), [x, b.add(e.Sigmoid(), [times(x, op.alpha, b)])])]
 
 
 def _rise(x: Value, b: Builder) -> Value:
@@ -62,8 +58,8 @@ def selu(node: Node, b: Builder) -> Sequence[Value]:
     """Selu as gamma * max(x, 0) + gamma * alpha * (e**min(x, 0) - 1)."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, a.Selu)
-    above = _times(b.add(_RELU, [x]), op.gamma, b)
-    return [b.add(e.Add(), [above, _times(_rise(x, b), op.gamma * op.alpha, b)])]
+    above = times(b.add(_RELU, [x]), op.gamma, b)
+    return [b.add(e.Add(), [above, times(_rise(x, b), op.gamma * op.alpha, b)])]
 
 
 def celu(node: Node, b: Builder) -> Sequence[Value]:
@@ -74,10 +70,10 @@ def celu(node: Node, b: Builder) -> Sequence[Value]:
         return [b.add(_RELU, [x])]
     scaled = x if op.alpha == 1 else b.add(e.Div(), [x, scalar(b, op.alpha, x)])
     if op.alpha > 0:
-        below = _times(_rise(scaled, b), op.alpha, b)
+        below = times(_rise(scaled, b), op.alpha, b)
     else:
         power = b.add(e.Sub(), [b.add(e.Exp(), [scaled]), scalar(b, 1, x)])
-        below = b.add(e.Minimum(), [_times(power, op.alpha, b), scalar(b, 0, x)])
+        below = b.add(e.Minimum(), [times(power, op.alpha, b), scalar(b, 0, x)])
     return [b.add(e.Add(), [b.add(_RELU, [x]), below])]
 
 
@@ -93,9 +89,9 @@ def hard_sigmoid(node: Node, b: Builder) -> Sequence[Value]:
     """relu6(6 * (alpha * x + beta)) / 6: kernels clamp to 6 as they add."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, a.HardSigmoid)
-    scaled = _times(x, 6 * op.alpha if abs(6 * op.alpha - 1) > 1e-7 else 1.0, b)
+    scaled = times(x, 6 * op.alpha if abs(6 * op.alpha - 1) > 1e-7 else 1.0, b)
     moved = b.add(e.Add(activation=Activation.RELU6), [scaled, scalar(b, 6 * op.beta, x)])
-    return [_times(moved, 1 / 6, b)]
+    return [times(moved, 1 / 6, b)]
 
 
 def shrink(node: Node, b: Builder) -> Sequence[Value]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.constants import scalar
+from nnconv.decompositions.integers import narrowed, widened
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -97,20 +98,6 @@ def bitwise_not(node: Node, b: Builder) -> Sequence[Value]:
 # -------------------------------------------------------------------- shifts
 
 
-def _wide(x: Value, b: Builder) -> Value:
-    """Integers as int64; of uint64 the bits."""
-    if x.dtype is DType.INT64:
-        return x
-    same_bits = x.dtype is DType.UINT64
-    return b.add(Bitcast(dtype=DType.INT64) if same_bits else Cast(dtype=DType.INT64), [x])
-
-
-def _narrow(x: Value, dtype: DType, b: Builder) -> Value:
-    if dtype is DType.INT64:
-        return x
-    return b.add(Bitcast(dtype=dtype) if dtype is DType.UINT64 else Cast(dtype=dtype), [x])
-
-
 def _inside(amount: Value, bits: int, b: Builder) -> Value:
     """Whether an int64 amount is 0 ... bits - 1."""
     least = b.add(e.GreaterEqual(), [amount, scalar(b, 0, amount)])
@@ -127,10 +114,10 @@ def _power_of_two(amount: Value, bits: int, b: Builder) -> Value:
 def shift_left(node: Node, b: Builder) -> Sequence[Value]:
     """Times a power of two, in int64; too much is times 0."""
     x, amount = _operands(node)
-    bits, steps = x.dtype.bits, _wide(amount, b)
+    bits, steps = x.dtype.bits, widened(amount, b)
     steps = b.add(e.Select(), [_inside(steps, bits, b), steps, scalar(b, bits, steps)])
-    product = b.add(e.Mul(), [_wide(x, b), _power_of_two(steps, bits, b)])
-    return [_narrow(product, x.dtype, b)]
+    product = b.add(e.Mul(), [widened(x, b), _power_of_two(steps, bits, b)])
+    return [narrowed(product, x.dtype, b)]
 
 
 def shift_right(node: Node, b: Builder) -> Sequence[Value] | None:
@@ -138,11 +125,11 @@ def shift_right(node: Node, b: Builder) -> Sequence[Value] | None:
     x, amount = _operands(node)
     if x.shape is None and x.dtype.bits == 64:
         return None
-    bits, steps = x.dtype.bits, _wide(amount, b)
+    bits, steps = x.dtype.bits, widened(amount, b)
     inside = _inside(steps, bits, b)
     last = b.add(e.Select(), [inside, steps, scalar(b, bits - 1, steps)])
     if bits == 64:
-        shifted = _narrow(_shifted_words(x, last, b), x.dtype, b)
+        shifted = narrowed(_shifted_words(x, last, b), x.dtype, b)
     else:
         shifted = b.add(e.RightShift(), [x, b.add(Cast(dtype=x.dtype), [last])])
     if x.dtype.is_signed:

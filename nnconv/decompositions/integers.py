@@ -31,7 +31,7 @@ def divide(node: Node, b: Builder) -> Sequence[Value] | None:
         return None
     if x.dtype is DType.INT32 or op.activation is not Activation.NONE:
         return None
-    dividend, divisor = _wide(x, b), _wide(y, b)
+    dividend, divisor = widened(x, b), widened(y, b)
     left = b.add(e.Sub(), [dividend, b.add(TruncatedMod(), [dividend, divisor])])
     share = b.add(Cast(dtype=DType.FLOAT32), [divisor])
     quotient: Value | None = None
@@ -42,13 +42,10 @@ def divide(node: Node, b: Builder) -> Sequence[Value] | None:
         left = b.add(e.Sub(), [left, b.add(e.Mul(), [times, divisor])])
         quotient = times if quotient is None else b.add(e.Add(), [quotient, times])
     assert quotient is not None
-    if x.dtype is DType.INT64:
-        return [quotient]
-    same_bits = x.dtype is DType.UINT64
-    return [b.add(Bitcast(dtype=x.dtype) if same_bits else Cast(dtype=x.dtype), [quotient])]
+    return [narrowed(quotient, x.dtype, b)]
 
 
-def _wide(x: Value, b: Builder) -> Value:
+def widened(x: Value, b: Builder) -> Value:
     """Integers as int64; of uint64 the bits, which are the number up to 2**63."""
     if x.dtype is DType.INT64:
         return x
@@ -68,8 +65,8 @@ def power(node: Node, b: Builder) -> Sequence[Value] | None:
     if base.quant is not None or exponent.quant is not None:
         return None
     if base.dtype.is_integer and exponent.dtype.is_integer:
-        result = _by_squaring(_wide(base, b), _wide(exponent, b), b)
-        return [_back(result, base.dtype, b)]
+        result = _by_squaring(widened(base, b), widened(exponent, b), b)
+        return [narrowed(result, base.dtype, b)]
     operands = [
         v if v.dtype is DType.FLOAT32 else b.add(Cast(dtype=DType.FLOAT32), [v])
         for v in (base, exponent)
@@ -103,7 +100,8 @@ def _by_squaring(base: Value, exponent: Value, b: Builder) -> Value:
     return b.add(e.Select(), [vanishes, zero, result])
 
 
-def _back(x: Value, dtype: DType, b: Builder) -> Value:
+def narrowed(x: Value, dtype: DType, b: Builder) -> Value:
+    """What ``widened`` took, back in its own type."""
     if dtype is DType.INT64:
         return x
     same_bits = dtype is DType.UINT64

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
-from nnconv.decompositions.constants import MOST_ELEMENTS, scalar
+from nnconv.decompositions.constants import MOST_ELEMENTS, scalar, times
 from nnconv.decompositions.extents import extent, ints, joined
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -23,10 +23,6 @@ from nnconv.ops.reduce import ArgMax, ReduceSum
 from nnconv.ops.rewrite import transposed
 from nnconv.ops.shape import Identity, Reshape, Transpose, Unsqueeze
 from nnconv.ops.slices import Slice
-
-
-def _times(x: Value, factor: float, b: Builder) -> Value:
-    return x if factor == 1 else b.add(e.Mul(), [x, scalar(b, factor, x)])
 
 
 def gemm(node: Node, b: Builder) -> Sequence[Value]:
@@ -44,10 +40,10 @@ def gemm(node: Node, b: Builder) -> Sequence[Value]:
         result = b.add(FullyConnected(), [left, layer])
     else:
         product = MatMul(transpose_a=op.transpose_a, transpose_b=op.transpose_b)
-        result = _times(b.add(product, [x, y]), op.alpha, b)
+        result = times(b.add(product, [x, y]), op.alpha, b)
     if offset is None:
         return [result]
-    return [b.add(e.Add(), [result, _times(offset, op.beta, b)])]
+    return [b.add(e.Add(), [result, times(offset, op.beta, b)])]
 
 
 # -------------------------------------------------------------------- integers

@@ -509,6 +509,13 @@ def export_in_floats(node: Node, t: Target) -> None:
     raise t.refused(f"TFLite has no {node.op.name}")
 
 
+def export_lacking(node: Node, t: Target) -> None:
+    """What is decomposed in whatever type it has, codes in floats."""
+    if any(v is not None and v.type.has_codes for v in (*node.inputs, *node.outputs)):
+        raise t.to_floats(f"TFLite has no {node.op.name}")
+    raise t.refused(f"TFLite has no {node.op.name}")
+
+
 def data_operands(node: Node) -> list[int]:
     """The numbers of a node's data operands."""
     return [i for i in range(len(node.inputs)) if node.op.role(i) is Role.DATA]

@@ -6,6 +6,7 @@ import numpy as np
 
 from nnconv.decompositions.places import never_negative, stretch
 from nnconv.formats.tflite.exporter import Exporter, Target
+from nnconv.formats.tflite.exports.shape import as_scalar
 from nnconv.formats.tflite.types import CODES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -167,19 +168,9 @@ def export_one_hot(node: Node, t: Target) -> None:
     if op.from_end and not never_negative(indices):
         raise t.refused("ONE_HOT doesn't count from the end")
     places = t.tensor(indices) if indices.dtype is DType.INT64 else t.index(indices)
-    count = _scalar(t, depth, DType.INT32) if op.depth is None else t.scalar(op.depth)
-    operands = [places, count, _scalar(t, on), _scalar(t, off)]
+    count = as_scalar(t, depth, DType.INT32) if op.depth is None else t.scalar(op.depth)
+    operands = [places, count, as_scalar(t, on), as_scalar(t, off)]
     t.emit("ONE_HOT", operands, y, ("OneHotOptions", {"axis": op.axis}))
-
-
-def _scalar(t: Target, value: Value | None, dtype: DType | None = None) -> int:
-    """A value of one element as rank 0."""
-    assert value is not None, "a required operand is missing"
-    tensor = t.tensor(value) if dtype is None else t.index(value)
-    if value.shape == ():
-        return tensor
-    kind = TensorType(dtype or value.dtype, (), value.quant)
-    return t.result("RESHAPE", [tensor, t.ints(())], kind, ("ReshapeOptions", {}))
 
 
 _SORTED = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.FLOAT32})
@@ -196,7 +187,7 @@ def export_top_k(node: Node, t: Target) -> None:
     t.require(node, plain=_SORTED, codes=_SORTED, operands=(0,))
     if not op.largest or x.shape is None or op.axis != len(x.shape) - 1:
         raise t.refused("TOPK_V2 gives the greatest along the last dimension")
-    k = _scalar(t, node.inputs[1], DType.INT32) if op.k is None else t.scalar(op.k)
+    k = as_scalar(t, node.inputs[1], DType.INT32) if op.k is None else t.scalar(op.k)
     found = t.declare(values)
     direct = op.index_dtype in (DType.INT16, DType.INT32)
     indices = t.declare(places) if direct else t.temp(TensorType(DType.INT32, places.shape))

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from nnconv.formats.tflite.exporter import FLOAT32, Exporter, Target, export_in_floats
+from nnconv.formats.tflite.exporter import (
+    FLOAT32,
+    Exporter,
+    Target,
+    export_in_floats,
+    export_lacking,
+)
 from nnconv.ir.dtype import INTEGERS, DType
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
@@ -15,13 +21,6 @@ def export_sign(node: Node, t: Target) -> None:
     """SIGN."""
     t.require(node, plain=_SIGNS)
     t.emit("SIGN", [t.tensor(node.inputs[0])], node.outputs[0])
-
-
-def export_lacking(node: Node, t: Target) -> None:
-    """What is decomposed in whatever type it has, codes in floats."""
-    if any(v is not None and v.type.has_codes for v in (*node.inputs, *node.outputs)):
-        raise t.to_floats(f"TFLite has no {node.op.name}")
-    raise t.refused(f"TFLite has no {node.op.name}")
 
 
 def export_truncated_mod(node: Node, t: Target) -> None:

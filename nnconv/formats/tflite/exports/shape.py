@@ -198,16 +198,21 @@ def either(t: Target, value: Value) -> int:
     return t.tensor(value) if value.dtype is DType.INT64 and not value.is_const else t.index(value)
 
 
+def as_scalar(t: Target, value: Value | None, dtype: DType | None = None) -> int:
+    """A value of one element as rank 0; with ``dtype`` int32 an index operand as that."""
+    assert value is not None, "a required operand is missing"
+    tensor = t.tensor(value) if dtype is None else t.index(value)
+    if value.shape == ():
+        return tensor
+    kind = TensorType(dtype or value.dtype, (), value.quant)
+    return t.result("RESHAPE", [tensor, t.ints(())], kind, ("ReshapeOptions", {}))
+
+
 def export_tile(node: Node, t: Target) -> None:
     """TILE."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, s.Tile)
-    if op.repeats is None:
-        given = node.inputs[1]
-        assert given is not None, "the verifier wants repeats"
-        repeats = either(t, given)
-    else:
-        repeats = t.ints(op.repeats)
+    repeats = either(t, node.operand(1)) if op.repeats is None else t.ints(op.repeats)
     t.emit("TILE", [t.tensor(x), repeats], node.outputs[0], ("TileOptions", {}))
 
 
@@ -216,9 +221,7 @@ def export_broadcast_to(node: Node, t: Target) -> None:
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.BroadcastTo)
     if op.shape is None:
-        given = node.inputs[1]
-        assert given is not None, "the verifier wants a shape"
-        shape = either(t, given)
+        shape = either(t, node.operand(1))
     else:
         own = static_shape(x.shape)
         if own is not None and op.shape and 0 not in op.shape:
@@ -277,17 +280,8 @@ def export_fill(node: Node, t: Target) -> None:
     """FILL: the value of rank 0."""
     op, value, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.Fill)
-    if op.shape is None:
-        given = node.inputs[1]
-        assert given is not None, "the verifier wants a shape"
-        shape = either(t, given)
-    else:
-        shape = t.ints(op.shape)
-    tensor = t.tensor(value)
-    if value.shape != ():
-        kind = TensorType(value.dtype, (), value.quant)
-        tensor = t.result("RESHAPE", [tensor, t.ints(())], kind, ("ReshapeOptions", {}))
-    t.emit("FILL", [shape, tensor], y, ("FillOptions", {}))
+    shape = either(t, node.operand(1)) if op.shape is None else t.ints(op.shape)
+    t.emit("FILL", [shape, as_scalar(t, value)], y, ("FillOptions", {}))
 
 
 def export_broadcast_args(node: Node, t: Target) -> None:
@@ -302,15 +296,7 @@ def export_range(node: Node, t: Target) -> None:
     """RANGE: of scalars."""
     y = node.outputs[0]
     t.require(node, plain=frozenset({DType.FLOAT32, DType.INT32, DType.INT64}))
-    operands = []
-    for value in node.inputs:
-        assert value is not None, "all operands are required"
-        tensor = t.tensor(value)
-        if value.shape != ():
-            kind = TensorType(value.dtype, ())
-            tensor = t.result("RESHAPE", [tensor, t.ints(())], kind, ("ReshapeOptions", {}))
-        operands.append(tensor)
-    t.emit("RANGE", operands, y, ("RangeOptions", {}))
+    t.emit("RANGE", [as_scalar(t, v) for v in node.inputs], y, ("RangeOptions", {}))
 
 
 EXPORTERS: dict[type[Op], Exporter] = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from nnconv.formats.tflite._gen.schema import ReduceWindowFunction
 from nnconv.formats.tflite.exporter import Exporter, Target
+from nnconv.formats.tflite.exports.shape import as_scalar
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Node, Value
+from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
-from nnconv.ir.types import TensorType
 from nnconv.ops.gather import Reduction
 from nnconv.ops.window import Dilate, ReduceWindow
 
@@ -23,15 +23,6 @@ _COMBINED = frozenset({DType.INT8, DType.INT32, DType.INT64, DType.FLOAT32})
 _CODES = frozenset({DType.INT8})
 
 
-def scalar(t: Target, value: Value | None) -> int:
-    """A value of one element as rank 0."""
-    assert value is not None, "a required operand is missing"
-    if value.shape == ():
-        return t.tensor(value)
-    kind = TensorType(value.dtype, (), value.quant)
-    return t.result("RESHAPE", [t.tensor(value), t.ints(())], kind, ("ReshapeOptions", {}))
-
-
 def export_reduce_window(node: Node, t: Target) -> None:
     """REDUCE_WINDOW; that of truths takes the bitwise function for a sum."""
     op, x, y = node.op, node.inputs[0], node.outputs[0]
@@ -43,7 +34,7 @@ def export_reduce_window(node: Node, t: Target) -> None:
         t.require(node, plain=_COMBINED, codes=_CODES)
     sizes = [t.ints(n, DType.INT64) for n in (op.window, op.stride, op.dilation)]
     fields = {"reduce_function": int(_FUNCTIONS[op.reduction])}
-    operands = [t.tensor(x), scalar(t, node.inputs[1]), *sizes]
+    operands = [t.tensor(x), as_scalar(t, node.inputs[1]), *sizes]
     t.emit("REDUCE_WINDOW", operands, y, options2=("ReduceWindowOptions", fields))
 
 
@@ -77,7 +68,7 @@ def export_dilate(node: Node, t: Target) -> None:
         factors = t.index(given)
     else:
         factors = t.ints(op.dilations)
-    operands = [t.tensor(x), factors, scalar(t, value)]
+    operands = [t.tensor(x), factors, as_scalar(t, value)]
     t.emit("DILATE", operands, y, options2=("DilateOptions", {}))
 
 
