@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import struct
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -220,5 +221,5 @@ def _weights_beside(file: Path) -> list[Array]:
             names = set(arrays.files)
             count = next(i for i in range(len(names) + 1) if f"w{i}" not in names)
             return [arrays[f"w{i}"] for i in range(count)]
-    except (ValueError, EOFError, KeyError, RuntimeError) as error:
+    except (ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
         raise InvalidModelError(f"it holds no arrays: {error}", path=os.fspath(beside)) from error

@@ -56,9 +56,10 @@ def test_weights_lie_beside_a_stream_in_a_file(tmp_path):
         pytorch.read(path)
     np.savez(tmp_path / "net.npz", w0=weights[0], in0=np.zeros(3))
     assert_same(pytorch.read(path), model())
-    (tmp_path / "net.npz").write_bytes(b"PK")
-    with pytest.raises(InvalidModelError, match="holds no arrays"):
-        pytorch.read(path)
+    for broken in (b"PK", b"PK\x03\x04" + bytes(60), b""):
+        (tmp_path / "net.npz").write_bytes(broken)
+        with pytest.raises(InvalidModelError, match="holds no arrays"):
+            pytorch.read(path)
 
 
 def word(stream, index, value):
