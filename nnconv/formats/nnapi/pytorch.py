@@ -217,7 +217,7 @@ def _weights_beside(file: Path) -> list[Array]:
     if not beside.is_file():
         return []
     try:
-        with np.load(beside, allow_pickle=False) as arrays:
+        with beside.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
             names = set(arrays.files)
             count = next(i for i in range(len(names) + 1) if f"w{i}" not in names)
             return [arrays[f"w{i}"] for i in range(count)]
