@@ -131,6 +131,8 @@ def export_plain(node: Node, t: Target) -> None:
     y = node.outputs[0]
     for value in (*node.inputs, y):
         _check_zero_point(value, t)
+    if form.name in _COMPARISONS:
+        _check_compared(node, t)
     if isinstance(node.op, e.Atan2 | e.AddN) and any(
         v is None or v.shape != y.shape for v in node.inputs
     ):
@@ -142,6 +144,23 @@ def export_plain(node: Node, t: Target) -> None:
     else:
         inputs = [t.tensor(v) for v in node.inputs]
     t.emit(form.name, inputs, y)
+
+
+_COMPARISONS = frozenset({"EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"})
+
+
+def _check_compared(node: Node, t: Target) -> None:
+    """See that a kernel compares codes as it should.
+
+    It compares multiples of 1/256 of the real numbers, so smaller steps and different ones are
+    taken for equal; at scales of 1 and more it ends the process.
+    """
+    quants = {v.quant for v in node.inputs if v is not None and v.type.has_codes}
+    for quant in quants:
+        if quant is None or not all(1 / 256 <= scale < 1 for scale in quant.scale):
+            raise t.to_floats("codes are compared right at scales from 1/256 up to 1")
+    if len(quants) > 1:
+        raise t.to_floats("codes of different scales aren't compared exactly")
 
 
 def _check_zero_point(value: Value | None, t: Target) -> None:

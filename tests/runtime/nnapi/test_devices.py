@@ -1,0 +1,141 @@
+"""What the devices make of a model, and what happens where one of them can't run it."""
+
+import numpy as np
+import pytest
+
+from nnconv import backends
+from nnconv.errors import BackendError
+from nnconv.runtime import nnapi
+from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode, ResultCode
+from support.nnapi_calls import array, execution
+from support.nnapi_runtime import REFERENCE, compiled, device, finished
+
+DEVICES = ["onnxruntime:cpu", "litert:cpu", REFERENCE]
+
+QUANT8 = OperandCode.TENSOR_QUANT8_ASYMM
+ROWS, COLUMNS = np.meshgrid(np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8))
+"""Every pair of codes."""
+
+
+def comparison(code, first, second):
+    model = nnapi.Model()
+    a, b = (model.add_operand(OperandType(QUANT8, (256, 256), *q)) for q in (first, second))
+    out = model.add_operand(OperandType(OperandCode.TENSOR_BOOL8, (256, 256)))
+    model.add_operation(code, [a, b], [out])
+    model.identify_inputs_and_outputs([a, b], [out])
+    model.finish()
+    return model
+
+
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((2.0, 3), (2.0, 3)),
+        ((0.5, 128), (0.25, 1)),
+        ((2**-11, 9), (2**-11, 9)),
+        ((0.5, 1), (4.0, 0)),
+    ],
+)
+def test_codes_are_compared_exactly(name, first, second):
+    made = nnapi.Execution(compiled(comparison(OperationCode.GREATER, first, second), [name]))
+    made.set_input(0, ROWS)
+    made.set_input(1, COLUMNS)
+    result = np.zeros((256, 256), np.uint8)
+    made.set_output(0, result)
+    made.compute()
+    reals = [
+        (codes.astype(np.float64) - point) * scale
+        for codes, (scale, point) in ((ROWS, first), (COLUMNS, second))
+    ]
+    assert np.array_equal(result, reals[0] > reals[1])
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """Lets one device refuse every model."""
+
+    def choose(name):
+        real = backends.compile
+
+        def picky(model, device, **options):
+            if device == name:
+                raise BackendError(f"{device} fails on purpose")
+            return real(model, device, **options)
+
+        monkeypatch.setattr(backends, "compile", picky)
+
+    return choose
+
+
+def test_the_next_device_takes_what_the_first_refuses(broken):
+    broken("onnxruntime:cpu")
+    for names, chosen in (
+        (["onnxruntime:cpu", "litert:cpu", REFERENCE], "litert:cpu"),
+        (["onnxruntime:cpu", REFERENCE], REFERENCE),
+    ):
+        compilation = compiled(names=names)
+        assert compilation.program.device_for(((2, 3), (2, 3))) == chosen
+        execution(compilation).compute()
+
+
+def test_no_device_but_those_chosen_is_used(broken):
+    broken("litert:cpu")
+    with pytest.raises(nnapi.Error, match="litert:cpu fails on purpose") as caught:
+        compiled(names=["litert:cpu"])
+    assert caught.value.code is ResultCode.BAD_DATA
+    model = finished()
+    assert model.get_supported_operations_for_devices([device("litert:cpu")]) == [False]
+    both = [device("litert:cpu"), device("onnxruntime:cpu")]
+    assert model.get_supported_operations_for_devices(both) == [True]
+
+
+def test_the_runtime_chooses_among_all_devices(broken):
+    broken("onnxruntime:cpu")
+    compilation = nnapi.Compilation(finished())
+    compilation.finish()
+    assert compilation.program.devices[-1] == REFERENCE
+    execution(compilation).compute()
+
+
+def test_supported_operations_are_told_one_by_one(monkeypatch):
+    model = nnapi.Model()
+    kind = OperandType(OperandCode.TENSOR_FLOAT32, (2, 3))
+    x, y, z = (model.add_operand(kind) for _ in range(3))
+    model.add_operation(OperationCode.NEG, [x], [y])
+    model.add_operation(OperationCode.ABS, [y], [z])
+    model.identify_inputs_and_outputs([x], [z])
+    model.finish()
+    real = backends.compile
+
+    def picky(model, device, **options):
+        if any(node.op.name == "Abs" for node in model.graph.nodes):
+            raise BackendError("no Abs")
+        return real(model, device, **options)
+
+    monkeypatch.setattr(backends, "compile", picky)
+    asked = [device("onnxruntime:cpu")]
+    assert model.get_supported_operations_for_devices(asked) == [True, False]
+    asked.append(device(REFERENCE))
+    assert model.get_supported_operations_for_devices(asked) == [True, True]
+
+
+def test_shapes_beyond_those_kept_are_compiled_again():
+    compilation = compiled(finished((0, 0)))
+    for rows in [*range(1, 12), 1]:
+        data = np.ones((rows, 2), np.float32)
+        made = nnapi.Execution(compilation)
+        kind = OperandType(OperandCode.TENSOR_FLOAT32, data.shape)
+        made.set_input(0, data, kind)
+        made.set_input(1, data, kind)
+        result = np.zeros((rows, 2), np.float32)
+        made.set_output(0, result)
+        made.compute()
+        assert (result == 2).all()
+
+
+def test_a_model_goes_to_the_ir_and_runs_there():
+    model = finished()
+    run = backends.compile(model.to_ir(), REFERENCE).run
+    (result,) = run({"input0": array(), "input1": array()}).values()
+    assert np.array_equal(result, 2 * array())
