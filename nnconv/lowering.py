@@ -86,7 +86,7 @@ def to_tflite(
     Args:
         model: what to turn.
         io_layout: ``nhwc`` moves image-like inputs and outputs, where that saves a transpose at the
-            edge; ``keep`` leaves them as the source has them.
+            edge; ``keep`` and ``nchw`` leave them as the source has them.
         int8: ``resign`` keeps uint8 activations as int8 inside (which LiteRT has faster kernels
             for), ``keep`` leaves the signs.
         quant: ``keep`` computes as the model says, ``float`` in floats between the quantized inputs
@@ -192,8 +192,7 @@ def to_onnx(
         model: what to turn.
         opset: ONNX opset; when None the default one, or the least that holds the model.
         io_layout: ``nchw`` moves image-like inputs and outputs, where that saves a transpose at the
-            edge; ``keep`` leaves them as the source has them, and so does ``nhwc``, as sources so
-            far are channels-last.
+            edge; ``keep`` and ``nhwc`` leave them as the source has them.
         int8: ``resign`` keeps int8 activations as uint8 inside (fast on x64), ``keep`` leaves
             the signs.
         quant: ``keep`` computes as the model says, ``float`` in floats between the quantized inputs

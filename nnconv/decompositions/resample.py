@@ -32,6 +32,7 @@ from nnconv.ops.resample import (
     ResampleNearest,
     Rounding,
     chosen,
+    known_axes,
     outside,
     tap_count,
     taps,
@@ -46,18 +47,6 @@ MOST_TAPS = 64
 """For each of which there are three nodes."""
 
 _Resampling = Resample | ResampleNearest
-
-
-def _known(op: _Resampling, x: Value) -> list[Axis] | None:
-    if x.shape is None or (op.scales is None and op.sizes is None):
-        return None
-    if op.coordinates is Coordinates.CROP and op.roi is None:
-        return None
-    extents = [d for d in (x.shape[axis] for axis in op.axes) if isinstance(d, int)]
-    if len(extents) != len(op.axes) or 0 in extents:
-        return None
-    axes = op.resized(extents)
-    return axes if all(axis.size <= MOST_ELEMENTS for axis in axes) else None
 
 
 def _stays(axis: Axis) -> bool:
@@ -77,7 +66,7 @@ def pick(node: Node, b: Builder) -> list[Value] | None:
     """ResampleNearest of known extents: a Gather along each dimension."""
     op, x = node.op, operands_of(node)[0]
     assert isinstance(op, ResampleNearest)
-    known = _known(op, x)
+    known = known_axes(op, x.shape)
     if known is None or x.shape is None:
         return None
     away = _away(op, known, len(x.shape), b)
@@ -106,7 +95,7 @@ def weigh(node: Node, b: Builder) -> list[Value] | None:
     """Resample of known extents: a product with the weights of all taps, or a sum of the taps."""
     op, x = node.op, operands_of(node)[0]
     assert isinstance(op, Resample)
-    known = _known(op, x)
+    known = known_axes(op, x.shape)
     if known is None or x.shape is None:
         return None
     rank = len(x.shape)

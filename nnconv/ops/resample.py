@@ -20,7 +20,7 @@ from nnconv.ir.op import (
     op_class,
     operand_type,
 )
-from nnconv.ir.types import Dim, TensorType
+from nnconv.ir.types import Dim, Shape, TensorType
 from nnconv.ops.shape import index_operand, moved
 
 
@@ -211,6 +211,22 @@ class ResampleNearest(_Resampling):
     quant_rule = QuantRule.CODES
 
     rounding: Rounding = Rounding.PREFER_FLOOR
+
+
+def known_axes(op: _Resampling, shape: Shape) -> list[Axis] | None:
+    """The axes that are resized, if their extents, scales or sizes and roi are known.
+
+    None too where an extent is 0, or a result has more than ``MOST_ELEMENTS`` along one.
+    """
+    if shape is None or (op.scales is None and op.sizes is None):
+        return None
+    if op.coordinates is Coordinates.CROP and op.roi is None:
+        return None
+    extents = [d for d in (shape[axis] for axis in op.axes) if isinstance(d, int)]
+    if len(extents) != len(op.axes) or 0 in extents:
+        return None
+    axes = op.resized(extents)
+    return axes if all(axis.size <= MOST_ELEMENTS for axis in axes) else None
 
 
 TIE = 1e-6

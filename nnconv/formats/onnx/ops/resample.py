@@ -22,6 +22,7 @@ from nnconv.ops.resample import (
     Resample,
     ResampleNearest,
     chosen,
+    known_axes,
     outside,
     tap_count,
     taps,
@@ -49,20 +50,12 @@ _Resampling = Resample | ResampleNearest
 
 
 def _known(op: _Resampling, x: Value) -> list[Axis] | None:
-    """The axes, if all of their extents, scales, sizes and roi are known."""
-    if x.shape is None or (op.scales is None and op.sizes is None):
-        return None
-    if op.coordinates is Coordinates.CROP and op.roi is None:
-        return None
-    extents = [d for d in (x.shape[axis] for axis in op.axes) if isinstance(d, int)]
-    if len(extents) != len(op.axes):
-        return None
-    axes = op.resized(extents)
-    few = not isinstance(op, Resample) or all(
-        tap_count(op, axis) * max(axis.size, 1) <= MOST_ELEMENTS for axis in axes
-    )
-    usual = few and all(axis.extent > 0 and axis.size <= MOST_ELEMENTS for axis in axes)
-    return axes if usual else None
+    """The axes, if all is known of them and what they read can be listed."""
+    axes = known_axes(op, x.shape)
+    if axes is None or not isinstance(op, Resample):
+        return axes
+    few = all(tap_count(op, axis) * max(axis.size, 1) <= MOST_ELEMENTS for axis in axes)
+    return axes if few else None
 
 
 def _runs(op: _Resampling, x: Value) -> bool:
