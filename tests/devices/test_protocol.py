@@ -12,7 +12,6 @@ from nnconv.errors import (
     BackendError,
     ExitCode,
     InvalidModelError,
-    UnsupportedError,
     UsageError,
 )
 from support.compare import assert_close, assert_same
@@ -250,14 +249,14 @@ def test_device_that_is_not_there_names_what_would_help(file, device):
 
 
 @pytest.mark.parametrize("kind", ["model", "onnx"])
-def test_litert_refuses_what_is_no_tflite_file(file, tmp_path, kind):
+def test_litert_runs_what_is_no_tflite_file(file, tmp_path, kind):
+    source = nnconv.load(file)
     if kind == "onnx":
         source = tmp_path / "m.onnx"
         nnconv.convert(file, source)
-    else:
-        source = nnconv.load(file)
-    with pytest.raises(UnsupportedError, match=r"LiteRT runs \.tflite files"):
-        compile_for(source, "litert:cpu")
+    with compile_for(source, "litert:cpu") as executable:
+        results = executable.run({"x:0": np.array([[1, -2, 3]], np.float32)})
+    assert_same(results["y:0"], np.array([[1, 2, 3]], np.float32))
 
 
 def test_reference_ops_are_those_with_kernels():
