@@ -29,15 +29,14 @@ from onnx.reference import ReferenceEvaluator
 
 import nnconv
 from nnconv.formats.onnx.writer import LEAST_OPSET, NEWEST_OPSET
-from nnconv.ir import Builder, DType, Graph, Layout, Model, Signature, Value
+from nnconv.ir import Builder, DType, Layout, Model, Value
 from nnconv.ir.clone import clone_model
 from nnconv.ir.verifier import verify_model
 from nnconv.lowering import onnx_passes
 from nnconv.passes.base import run_passes
 from nnconv.passes.layout import LayoutPass
-from support.compare import assert_match
 from support.spine import onnx_ops, random_array, run_onnx
-from support.tflite_spine import TfliteCase
+from support.tflite_spine import TfliteCase, assert_outputs, model_of
 
 OPSETS = (LEAST_OPSET, 21, NEWEST_OPSET)
 
@@ -95,12 +94,7 @@ class IrCase:
 
     def model(self) -> Model:
         """The case's graph as a model, its outputs named if nothing names them."""
-        graph = Graph("main")
-        found = self.build(Builder(graph))
-        graph.outputs = [found] if isinstance(found, Value) else list(found)
-        for index, value in enumerate(graph.outputs):
-            value.name = value.name or f"y{index}"
-        return Model([Signature("", graph)], format=self.format, source=self.id)
+        return model_of(self.build, format=self.format, source=self.id)
 
     def arrays(self, model: Model) -> list[np.ndarray]:
         """The feeds, random where none are given."""
@@ -209,11 +203,4 @@ def _compare(
     tolerance = case.tolerance
     if label != "reference" and case.runtime_tolerance is not None:
         tolerance = case.runtime_tolerance
-    for value, seen, expected in zip(model.outputs, actual, wanted, strict=True):
-        assert_match(
-            seen,
-            expected,
-            quantized=value.quant is not None and value.dtype.is_integer,
-            tol=tolerance,
-            label=f"{label}, {value.name}",
-        )
+    assert_outputs(model, actual, wanted, tolerance=tolerance, label=label)

@@ -91,12 +91,7 @@ class TfliteCase:
 
     def model(self) -> Model:
         """The case's graph as a model, its outputs named if nothing names them."""
-        graph = Graph("main")
-        found = self.build(Builder(graph))
-        graph.outputs = [found] if isinstance(found, Value) else list(found)
-        for index, value in enumerate(graph.outputs):
-            value.name = value.name or f"y{index}"
-        return Model([Signature("", graph)], format=self.format, source=self.id)
+        return model_of(self.build, format=self.format, source=self.id)
 
     def runs(self, model: Model) -> list[list[np.ndarray]]:
         """The feeds of each run, random where none are given."""
@@ -109,6 +104,18 @@ class TfliteCase:
             ]
             for feeds in (given, *self.more)
         ]
+
+
+def model_of(
+    build: Callable[[Builder], Value | Sequence[Value]], *, format: str, source: str
+) -> Model:
+    """What a function builds as a model, its outputs named if nothing names them."""
+    graph = Graph("main")
+    found = build(Builder(graph))
+    graph.outputs = [found] if isinstance(found, Value) else list(found)
+    for index, value in enumerate(graph.outputs):
+        value.name = value.name or f"y{index}"
+    return Model([Signature("", graph)], format=format, source=source)
 
 
 def check_tflite(case: TfliteCase, folder: Path) -> None:
@@ -190,13 +197,26 @@ def _compare(
     tolerance = case.tolerance
     if label != "reference" and case.runtime_tolerance is not None:
         tolerance = case.runtime_tolerance
+    assert_outputs(model, actual, wanted, tolerance=tolerance, steps=case.steps, label=label)
+
+
+def assert_outputs(
+    model: Model,
+    actual: Sequence[np.ndarray],
+    wanted: Sequence[np.ndarray],
+    *,
+    tolerance: float,
+    steps: int = 1,
+    label: str,
+) -> None:
+    """Assert that results match, each by its output's type."""
     for value, seen, expected in zip(model.outputs, actual, wanted, strict=True):
         assert_match(
             seen,
             expected,
             quantized=value.quant is not None and value.dtype.is_integer,
             tol=tolerance,
-            steps=case.steps,
+            steps=steps,
             label=f"{label}, {value.name}",
         )
 
