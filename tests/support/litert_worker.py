@@ -10,11 +10,9 @@ import atexit
 import os
 import pickle
 import selectors
-import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -22,7 +20,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from support.places import ROOT
+from support.child import Child
 
 SECONDS = 60.0
 """What all runs of a model may take."""
@@ -42,14 +40,12 @@ class Interface(NamedTuple):
     outputs: list[tuple[str, str, tuple[int, ...]]]
 
 
-class LiteRtWorker:
+class LiteRtWorker(Child):
     """A process that runs one model after the other; after a crash the next gets a new one."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         """Start nothing yet: the first model does."""
-        self._seconds = seconds
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - close() closes it
+        super().__init__("support.litert_worker", seconds)
 
     def run(
         self, model: bytes, runs: Runs, resolver: str
@@ -59,7 +55,7 @@ class LiteRtWorker:
         Raises:
             LiteRtError: it doesn't load or run; the text is LiteRT's, or says how it died.
         """
-        process = self._process = self._process or self._start()
+        process = self._running()
         assert process.stdin
         try:
             _send(process.stdin, (model, [list(arrays) for arrays in runs], resolver))
@@ -80,43 +76,7 @@ class LiteRtWorker:
         except subprocess.TimeoutExpired:
             self._end()
             return LiteRtError(f"it didn't finish in {self._seconds:.0f} s")
-        words = self._last_words()
-        self._end()
-        how = f"crashed ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
-        return LiteRtError(f"the process {how}{words}")
-
-    def close(self) -> None:
-        """End the process."""
-        self._end()
-        self._log.close()
-
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            assert pipe
-            try:
-                pipe.close()
-            except BrokenPipeError:
-                continue
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        self._log.seek(0)
-        self._log.truncate()
-        code = (
-            f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r}); "
-            "from support.litert_worker import serve; serve()"
-        )
-        return subprocess.Popen(
-            [sys.executable, "-P", "-W", "ignore", "-c", code],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        )
+        return LiteRtError(self._obituary(code))
 
     def _answer(self, process: subprocess.Popen[bytes]) -> Any:
         """What the process answers; None when it died or takes too long."""
@@ -136,12 +96,6 @@ class LiteRtWorker:
                 if wanted == 8 and len(content) >= 8:
                     wanted += struct.unpack("<Q", content[:8])[0]
         return pickle.loads(content[8:])
-
-    def _last_words(self) -> str:
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
-        return f": {said[-1][:300]}" if said else ""
 
 
 @cache

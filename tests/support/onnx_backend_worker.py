@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from support.child import Child
 from support.places import ROOT
 
 SECONDS = 60.0
@@ -44,22 +44,19 @@ class Outcome(NamedTuple):
         return not self.error
 
 
-class Worker:
+class Worker(Child):
     """A process that runs one case after the other; after a crash the next case gets a new one."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         """Start nothing yet: the first case does."""
-        self._seconds = seconds
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - __exit__ closes it
+        super().__init__("support.onnx_backend_worker", seconds)
 
     def run(self, name: str, route: str, resolver: str = "xnn") -> Outcome:
         """Run a case on a route."""
-        process = self._process = self._process or self._start()
+        process = self._running()
         assert process.stdin
         assert process.stdout
-        self._log.seek(0)
-        self._log.truncate()
+        self._forget_words()
         start = time.perf_counter()
         try:
             process.stdin.write(json.dumps([name, route, resolver]).encode() + b"\n")
@@ -69,28 +66,12 @@ class Worker:
             line = b""
         seconds = time.perf_counter() - start
         if line is None:
-            self.close()
+            self._end()
             return Outcome("it didn't finish in time", crashed=True, seconds=seconds)
         if not line.endswith(b"\n"):
-            code = process.wait()
-            words = self._last_words()
-            self.close()
-            return Outcome(f"the process {_death(code)}{words}", crashed=True, seconds=seconds)
+            return Outcome(self._obituary(process.wait()), crashed=True, seconds=seconds)
         error, place = json.loads(line)
         return Outcome(error, place, seconds=seconds)
-
-    def close(self) -> None:
-        """End the process."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                assert pipe
-                try:
-                    pipe.close()
-                except BrokenPipeError:
-                    continue
 
     def __enter__(self) -> Self:
         return self
@@ -102,20 +83,6 @@ class Worker:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-        self._log.close()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        code = (
-            f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r}); "
-            "from support.onnx_backend_worker import serve; serve()"
-        )
-        return subprocess.Popen(
-            [sys.executable, "-P", "-W", "ignore", "-c", code],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        )
 
     def _answer(self, process: subprocess.Popen[bytes]) -> bytes | None:
         """A line of the process; less when it died, None when it takes too long."""
@@ -132,18 +99,6 @@ class Worker:
                     break
                 line += part
         return line
-
-    def _last_words(self) -> str:
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
-        return f": {said[-1][:300]}" if said else ""
-
-
-def _death(code: int) -> str:
-    if code >= 0:
-        return f"ended with code {code}"
-    return f"crashed ({signal.Signals(-code).name})"
 
 
 def serve() -> None:
