@@ -36,7 +36,7 @@ def inline(source: Source, function: wire.Function) -> None:
     inner = GraphImport(
         scope.file,
         graph=scope.graph,
-        label=f"{scope.label}{source.where} {node.op_type}, ",
+        label=f"{source.where} {node.op_type}, ",
         opsets={**scope.opsets, **function.opsets},
         depth=scope.depth + 1,
         known=scope.known,

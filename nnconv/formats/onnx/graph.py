@@ -33,9 +33,9 @@ LEAST_OPSET = 7
 DEEPEST = 40
 """How deep bodies and functions may be inside each other."""
 
-MOST_NODES = 2_000_000
-"""How many nodes an import may come to, functions inlined: a few that call each other twice could
-else ask for more work than any real file does."""
+MOST_NODES = 200_000
+"""How many nodes an import may come to beyond twice the file's own, functions inlined: a few that
+call each other twice could else ask for more work than any real file does."""
 
 _ALIASES = {"ai.onnx": STANDARD}
 """Other spellings of a domain."""
@@ -62,7 +62,7 @@ class FileImport:
         self.opsets = {_domain(d): v for d, v in model.extra_opsets.items()}
         if model.opset:
             self.opsets[STANDARD] = model.opset
-        self._nodes = 0
+        self._nodes_left = MOST_NODES + 2 * len(model.graph.nodes)
 
     def count(self, nodes: int) -> None:
         """Count nodes to import.
@@ -70,10 +70,11 @@ class FileImport:
         Raises:
             InvalidModelError: when there are too many.
         """
-        self._nodes += nodes
-        if self._nodes > MOST_NODES:
+        self._nodes_left -= nodes
+        if self._nodes_left < 0:
             raise InvalidModelError(
-                f"it comes to more than {MOST_NODES} nodes once its functions are inlined",
+                f"its functions and bodies come to more than {MOST_NODES} nodes once they are "
+                "put in the place of the nodes that call them",
                 path=self.path,
             )
 
