@@ -24,10 +24,6 @@ def _reflected(places: Array, low: float, high: float) -> Array:
     return low + np.where(away > span, 2 * span - away, away)
 
 
-def _edges(op: s.GridSample, extent: int) -> tuple[float, float]:
-    return (0.0, extent - 1.0) if op.align_corners else (-0.5, extent - 0.5)
-
-
 def _taps(op: s.GridSample, places: Array, extent: int) -> _Taps:
     """What is read along one dimension; indices may lie outside."""
     if op.mode is s.Sampling.NEAREST:
@@ -54,7 +50,7 @@ def _settled(op: s.GridSample, index: Array, weight: Array, extent: int) -> tupl
         inside = (index >= 0) & (index < extent)
         weight = np.where(inside, weight, 0)
     elif op.beyond is s.Beyond.REFLECTION:
-        mirrored = _reflected(index.astype(np.float64), *_edges(op, extent)).astype(np.int64)
+        mirrored = _reflected(index.astype(np.float64), *op.edges(extent)).astype(np.int64)
         index = np.where((index < 0) | (index >= extent), mirrored, index)
     return np.clip(index, 0, extent - 1), weight
 
@@ -71,7 +67,7 @@ def grid_sample(op: s.GridSample, x: Array, grid: Array) -> list[Array]:
             place = ((place + 1) * extent - 1) / 2
         if op.mode is s.Sampling.NEAREST:
             place = np.rint(place)
-        low, high = _edges(op, extent)
+        low, high = op.edges(extent)
         out = (place < low) | (place > high)
         if op.mode is s.Sampling.CUBIC:
             out = np.zeros_like(out)  # the neighbours themselves are brought inside

@@ -96,10 +96,6 @@ def _reflected(place: Value, low: float, high: float, a: Arithmetic) -> Value:
     return a.sub(low + span, a.do(e.Abs(), a.sub(away, span)))
 
 
-def _edges(op: s.GridSample, extent: int) -> tuple[float, float]:
-    return (0.0, extent - 1.0) if op.align_corners else (-0.5, extent - 0.5)
-
-
 def _grid_taps(op: s.GridSample, place: Value, extent: int, a: Arithmetic) -> list[_Tap]:
     """What a place from -1 to 1 reads along one dimension."""
     if op.align_corners:
@@ -111,7 +107,7 @@ def _grid_taps(op: s.GridSample, place: Value, extent: int, a: Arithmetic) -> li
     if op.beyond is s.Beyond.BORDER and op.mode is not s.Sampling.CUBIC:
         place = a.within(place, 0.0, extent - 1.0)
     elif op.beyond is s.Beyond.REFLECTION:
-        place = _reflected(place, *_edges(op, extent), a)
+        place = _reflected(place, *op.edges(extent), a)
     else:
         place = a.within(place, -9.0, extent + 9.0)
     if op.mode is s.Sampling.NEAREST:
@@ -146,7 +142,7 @@ def _settled(
         inside = _inside(place, extent, a)
         weight = inside if weight is None else a.mul(weight, inside)
     elif op.beyond is s.Beyond.REFLECTION:
-        place = _reflected(place, *_edges(op, extent), a)
+        place = _reflected(place, *op.edges(extent), a)
     return _Tap(a.cast(a.within(place, 0.0, extent - 1.0), DType.INT32), weight)
 
 

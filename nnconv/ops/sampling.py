@@ -50,6 +50,10 @@ class GridSample(Op):
     beyond: Beyond = Beyond.ZEROS
     align_corners: bool = False
 
+    def edges(self, extent: int) -> tuple[float, float]:
+        """Where -1 and 1 lie along an extent, counted in elements."""
+        return (0.0, extent - 1.0) if self.align_corners else (-0.5, extent - 0.5)
+
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x, grid = operand_type(types, 0), operand_type(types, 1)
         if x.shape is None or grid.shape is None:

@@ -323,7 +323,12 @@ def is_taken_in(node: Node) -> bool:
     )
 
 
-def plain_real(t: Target, value: Value) -> str:
+def product_operand(t: Target, x: Value, *, integer: bool) -> str:
+    """The data of a product; ``integer``: onnxruntime is to make an integer kernel of it."""
+    return t.real(x) if integer or not t.is_quantized(x) else _plain_real(t, x)
+
+
+def _plain_real(t: Target, value: Value) -> str:
     """Real values of codes in plain arithmetic.
 
     Around a DequantizeLinear, an op with float weights and a QuantizeLinear, onnxruntime would
@@ -341,7 +346,7 @@ def plain_real(t: Target, value: Value) -> str:
 def guarded(t: Target, value: Value, name: str) -> str:
     """The float ``value`` (called ``name``), so that quantizing it leaves weights behind it alone.
 
-    See ``plain_real``: here a Dequantize stands before an op with float weights in the model
+    See ``_plain_real``: here a Dequantize stands before an op with float weights in the model
     itself. An ONNX model keeps what it has: its results are what onnxruntime gives for it.
     """
     node = None if t.plain else value.producer

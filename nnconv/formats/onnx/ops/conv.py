@@ -14,7 +14,7 @@ from nnconv.formats.onnx.weights import (
     bias,
     is_integer,
     is_integer_result,
-    plain_real,
+    product_operand,
     turned_back,
     weight_order,
     weights,
@@ -57,7 +57,7 @@ def export_conv(node: Node, t: Target) -> None:
         data = _repeated(t, x, repeated, integer=integer)
         groups *= multiplier
     else:
-        data = _data(t, x, integer=integer)
+        data = product_operand(t, x, integer=integer)
     inputs = [data, weights(t, filters, weight_order(op), x=x, integer=integer)]
     if bias_value is not None:
         inputs.append(bias(t, bias_value, x=x, weights=filters, integer=integer))
@@ -72,10 +72,6 @@ def export_conv(node: Node, t: Target) -> None:
     t.set_real(y, widened(t, result, y), op.activation)
 
 
-def _data(t: Target, x: Value, *, integer: bool) -> str:
-    return t.real(x) if integer or not t.is_quantized(x) else plain_real(t, x)
-
-
 def _multiplier(op: _Convs, filters: Value) -> int:
     """How many filters a channel has in a depthwise convolution; 1 for all others."""
     shape = filters.shape
@@ -88,7 +84,7 @@ def _repeated(t: Target, x: Value, channels: np.ndarray, *, integer: bool) -> st
     """The real values of x with its channels picked anew."""
     index = t.const(channels.astype(np.int64))
     if not integer:
-        return t.node("Gather", [_data(t, x, integer=False), index], axis=1)
+        return t.node("Gather", [product_operand(t, x, integer=False), index], axis=1)
     codes = t.node("Gather", [t.codes(x), index], axis=1)
     return t.dequantize(codes, t.inner_quant(x), t.inner_type(x))
 
@@ -113,7 +109,7 @@ def export_conv_transpose(node: Node, t: Target) -> None:
         return
     rank = op.spatial_rank
     perm = weight_order(op)
-    inputs = [_data(t, x, integer=False), weights(t, filters, perm, x=x, integer=False)]
+    inputs = [product_operand(t, x, integer=False), weights(t, filters, perm, x=x, integer=False)]
     inputs = [narrowed(t, x, name=name) for name in inputs]
     offset = bias(t, bias_value, x=x, weights=filters, integer=False)
     offset = narrowed(t, x, name=offset) if offset else ""

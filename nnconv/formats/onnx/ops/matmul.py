@@ -10,7 +10,7 @@ from nnconv.formats.onnx.weights import (
     is_integer,
     is_large,
     large_weights,
-    plain_real,
+    product_operand,
     turned,
     weights,
 )
@@ -40,7 +40,7 @@ def export_fully_connected(node: Node, t: Target) -> None:
     rows = _row_shape(x, y) if integer else None
     if rows is not None or x.type.rank == 2:
         if rows is None:
-            data = _data(t, x, integer=integer)
+            data = product_operand(t, x, integer=integer)
         else:
             codes = t.reshape(t.codes(x), (-1, rows[0]))
             data = t.dequantize(codes, t.inner_quant(x), t.inner_type(x))
@@ -51,13 +51,10 @@ def export_fully_connected(node: Node, t: Target) -> None:
             t.set_codes(y, t.reshape(t.codes(y), rows[1]))
         return
     product = t.node(
-        "MatMul", [_data(t, x, integer=integer), weights(t, filters, (1, 0), x=x, integer=integer)]
+        "MatMul",
+        [product_operand(t, x, integer=integer), weights(t, filters, (1, 0), x=x, integer=integer)],
     )
     t.set_real(y, t.node("Add", [product, offset]) if offset else product, op.activation)
-
-
-def _data(t: Target, x: Value, *, integer: bool) -> str:
-    return t.real(x) if integer or not t.is_quantized(x) else plain_real(t, x)
 
 
 def _row_shape(x: Value, y: Value) -> tuple[int, tuple[int, ...]] | None:
