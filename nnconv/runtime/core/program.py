@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -110,6 +110,18 @@ class Plan:
         with self.lock:
             return list(self.executable.run(feeds).values())
 
+    def bind(
+        self, arrays: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Callable[[], None] | None:
+        """What runs from these arrays into those; None where there is no such way."""
+        if any(self.bools) or self.lock is not None:
+            return None
+        outputs = [
+            target.view(np.bool_) if info.dtype is DType.BOOL else target
+            for info, target in zip(self.executable.outputs, targets, strict=True)
+        ]
+        return self.executable.bind(arrays, outputs)
+
 
 class Program:
     """A model compiled for a list of devices.
@@ -146,6 +158,13 @@ class Program:
         """The device that runs the model for inputs of these shapes; empty if none does."""
         found = self._plan_for(shapes)
         return "" if isinstance(found, NnconvError) else found.device
+
+    def bind(
+        self, arrays: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Callable[[], None] | None:
+        """A quick way to run again and again from these arrays and into those, if there is one."""
+        plan = self._plan_for(tuple(array.shape for array in arrays))
+        return plan.bind(arrays, targets) if isinstance(plan, Plan) else None
 
     def run(
         self, arrays: Sequence[np.ndarray | None], limits: Limits | None = None

@@ -146,6 +146,19 @@ class Arguments:
         """Those of the outputs that are set."""
         return [argument for argument in self._given[OUTPUT] if argument is not None]
 
+    def plain(self) -> tuple[list[np.ndarray], list[np.ndarray]] | None:
+        """What inputs and outputs lie in, where all do in buffers of exactly their size."""
+        inputs, outputs = self.inputs(), self.outputs()
+        found = [
+            typed(argument.data, argument.operand, argument.dimensions)
+            for argument in (*inputs, *outputs)
+            if argument.data is not None and argument.is_known
+        ]
+        count = len(inputs)
+        if len(found) < count + len(outputs):
+            return None
+        return found[:count], found[count:]
+
     def check_set(self) -> None:
         """See that all are set.
 

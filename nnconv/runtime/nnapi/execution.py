@@ -61,6 +61,8 @@ class Execution:
         self._failure: Error | None = None
         self._shapes: list[tuple[int, ...]] = []
         self._short: set[int] = set()
+        self._bound: Callable[[], None] | None = None
+        self._bound_shapes: list[tuple[int, ...]] = []
         self._reusable = False
         self._measuring = False
         self._timeout = 0
@@ -352,14 +354,22 @@ class Execution:
     def _compute(self, limit: int = 0) -> None:
         start = time.monotonic_ns()
         self._shapes, self._short = [], set()
+        limits = self._limits(start, limit)
+        if self._bound is not None and limits is None:
+            self._run_bound(self._bound, start)
+            return
         self._arguments.check_set()
         self._arguments.check_content()
+        if limits is None and self._bind():
+            assert self._bound is not None
+            self._run_bound(self._bound, start)
+            return
         outputs = self._arguments.outputs()
         arrays = [argument.read() for argument in self._arguments.inputs()]
         for argument in outputs:
             argument.begin()
         begun = time.monotonic_ns()
-        results = self._program.run(arrays, self._limits(start, limit))
+        results = self._program.run(arrays, limits)
         ended = time.monotonic_ns()
         self._shapes = [result.shape for result in results]
         for index, (argument, result) in enumerate(zip(outputs, results, strict=True)):
@@ -372,6 +382,23 @@ class Execution:
             )
         if self._measuring:
             self._note_times(ended - begun, time.monotonic_ns() - start)
+
+    def _bind(self) -> bool:
+        """Find a quick way to run, if there is one; from then on nothing that is given changes."""
+        plain = self._arguments.plain()
+        if plain is None:
+            return False
+        self._bound = self._program.bind(*plain)
+        self._bound_shapes = [target.shape for target in plain[1]]
+        return self._bound is not None
+
+    def _run_bound(self, run: Callable[[], None], start: int) -> None:
+        begun = time.monotonic_ns()
+        run()
+        self._shapes = self._bound_shapes
+        if self._measuring:
+            ended = time.monotonic_ns()
+            self._note_times(ended - begun, ended - start)
 
     def _limits(self, start: int, limit: int) -> Limits | None:
         """How long a run may take that began at ``start``; None without a limit."""

@@ -51,6 +51,25 @@ def test_codes_are_compared_exactly(name, first, second):
     assert np.array_equal(result, reals[0] > reals[1])
 
 
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("offset", [0, 1])
+def test_buffers_are_read_and_written_in_place_each_time(name, offset):
+    room = np.zeros(3 * 24 + 1, np.uint8)[offset:]
+    first, second, result = (
+        room[i * 24 : (i + 1) * 24].view(np.float32).reshape(2, 3) for i in range(3)
+    )
+    made = nnapi.Execution(compiled(names=[name]))
+    made.set_input(0, first)
+    made.set_input(1, second)
+    made.set_output(0, result)
+    made.set_reusable(True)
+    for turn in range(3):
+        first[:], second[:] = array() + turn, turn
+        made.compute()
+        assert np.array_equal(result, array() + 2 * turn)
+        assert made.get_output_operand_dimensions(0) == (2, 3)
+
+
 @pytest.fixture
 def broken(monkeypatch):
     """Lets one device refuse every model."""
