@@ -6,37 +6,14 @@ from typing import ClassVar
 
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation
-from nnconv.ops.conv import (
-    Conv1D,
-    Conv2D,
-    Conv3D,
-    ConvTranspose1D,
-    ConvTranspose2D,
-    ConvTranspose3D,
-)
 from nnconv.ops.elementwise import Add, Clip, Div, Mul, Sub
-from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from nnconv.ops.quantize import Quantize
 from nnconv.passes.base import Pass
 from nnconv.passes.ranges import is_implied
+from nnconv.passes.weight_codes import WEIGHTED
 
-_TAKERS = (
-    Conv1D,
-    Conv2D,
-    Conv3D,
-    ConvTranspose1D,
-    ConvTranspose2D,
-    ConvTranspose3D,
-    FullyConnected,
-    Add,
-    Sub,
-    Mul,
-    Div,
-    AveragePool2D,
-    MaxPool2D,
-    L2Pool2D,
-)
+_TAKERS = (*WEIGHTED, Add, Sub, Mul, Div, AveragePool2D, MaxPool2D, L2Pool2D)
 """Ops whose kernels clamp at no cost."""
 
 _UNBOUNDED = 3.4e38
