@@ -43,6 +43,8 @@ def restore_codes(graph: Graph, noted: Mapping[str, Quant]) -> None:
             _restore(graph, region, noted)
 
     for node in list(graph.nodes):
+        if node.graph is not None and _is_reread(node) and node.outputs[0].quant is None:
+            restore(node.outputs[0])
         if node.graph is None or not _turns(node):
             continue
         (operand,) = _data(node)
