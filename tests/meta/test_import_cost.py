@@ -10,9 +10,6 @@ RUNTIMES = ["ai_edge_litert", "flatbuffers", "onnx", "onnxruntime", "tflite_runt
 HEAVY = [*RUNTIMES, "google.protobuf", "ml_dtypes", "rich", "safetensors", "scipy"]
 COMMANDS = ["convert", "devices", "inspect", "ops", "run"]
 
-PUBLIC_SECONDS = 0.06
-"""What the converting half of the API may cost to import, beyond numpy."""
-
 
 def python(code, *arguments):
     done = subprocess.run(

@@ -28,7 +28,6 @@ _ML_DTYPES = {
 _BITS = {dtype: bits for dtype, (_, bits) in payload._STORAGE.items()}
 # Of an older onnx package, only the types that it knows can be read back.
 KNOWN = [dtype for dtype in payload._STORAGE if hasattr(TensorProto, dtype.name)]
-PACKED = [dtype for dtype in KNOWN if _BITS[dtype] < 8]
 
 
 def read_back(tensor):
