@@ -91,8 +91,9 @@ class Compilation:
             raise null("a device")
         if len({id(device) for device in chosen}) != len(chosen):
             raise bad_data("a device is listed twice")
-        if wrong := [device for device in chosen if device not in all_devices()]:
-            raise bad_data(f"{wrong[0]!r} is none of the devices")
+        for device in chosen:
+            if all(device is not known for known in all_devices()):
+                raise bad_data(f"{device!r} is none of the devices")
         made = cls.create(model)
         made.devices = chosen
         return made
