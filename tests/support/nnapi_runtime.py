@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from nnconv.formats.nnapi.wire import Graph, Lifetime
-from nnconv.formats.nnapi.wire import Model as WireModel
 from nnconv.runtime import nnapi
 from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode
 
@@ -57,37 +55,3 @@ def compiled(
     )
     made.finish()
     return made
-
-
-def replay(wire: WireModel) -> nnapi.Model:
-    """The model that calls make of a wire model, finished."""
-    bodies: dict[int, nnapi.Model] = {}
-
-    def body(number: int) -> nnapi.Model:
-        if number not in bodies:
-            bodies[number] = build(wire.referenced[number])
-        return bodies[number]
-
-    def build(graph: Graph) -> nnapi.Model:
-        model = nnapi.Model()
-        for index, operand in enumerate(graph.operands):
-            kind = OperandType(operand.type, operand.dimensions, operand.scale, operand.zero_point)
-            assert model.add_operand(kind) == index
-            if operand.channel_quant is not None:
-                quant = operand.channel_quant
-                params = nnapi.SymmPerChannelQuantParams(quant.dim, quant.scales)
-                model.set_operand_symm_per_channel_quant_params(index, params)
-            if operand.lifetime is Lifetime.NO_VALUE:
-                model.set_operand_value(index, None)
-            elif operand.data is not None:
-                model.set_operand_value(index, operand.data)
-            elif isinstance(operand.value, int):
-                model.set_operand_value_from_model(index, body(operand.value))
-        for operation in graph.operations:
-            model.add_operation(operation.code, operation.inputs, operation.outputs)
-        model.identify_inputs_and_outputs(graph.inputs, graph.outputs)
-        model.relax_computation_float32_to_float16(wire.relaxed)
-        model.finish()
-        return model
-
-    return build(wire.main)

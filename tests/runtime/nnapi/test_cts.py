@@ -5,8 +5,9 @@ import pytest
 
 from nnconv.formats.nnapi.types import NUMPY
 from nnconv.runtime import nnapi
+from nnconv.runtime.nnapi.replay import replay
 from support.cts import find_vectors, judge, read_vectors
-from support.nnapi_runtime import device, replay
+from support.nnapi_runtime import device
 
 PARTS = 24
 
@@ -55,6 +56,10 @@ def outcome(vector, names):
         return "" if vector.expect_failure else str(error)
     if vector.expect_failure:
         return "it must fail, but gives results"
+    assert (len(model.graph.operations), len(model.wire.referenced)) == (
+        len(vector.model.main.operations),
+        len(vector.model.referenced),
+    )
     if reason := judge(vector, results(execution, buffers)):
         return reason
     first = [buffer.copy() for buffer in buffers]
