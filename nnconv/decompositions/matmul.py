@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from nnconv.decompositions.base import Decomposition
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -11,7 +13,7 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import static_shape
 from nnconv.ops import elementwise as e
-from nnconv.ops.matmul import MatMul
+from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.quantize import Cast
 from nnconv.ops.reduce import ReduceSum
 from nnconv.ops.shape import Reshape, Squeeze, Transpose, Unsqueeze
@@ -96,6 +98,22 @@ def _matrix(value: Value, dtype: DType, b: Builder, *, turned: bool) -> Value:
     return b.add(Transpose(perm=(*range(rank - 2), rank - 1, rank - 2)), [value])
 
 
+def of_nothing(node: Node, b: Builder) -> Sequence[Value] | None:
+    """A layer over no elements: its bias, for as many rows as there are."""
+    op, (x, weights, *rest), y = node.op, node.inputs, node.outputs[0]
+    assert isinstance(op, FullyConnected)
+    assert x is not None
+    assert weights is not None
+    if weights.shape is None or weights.shape[1] != 0 or x.type.rank in {None, 0, 1}:
+        return None
+    if y.type.has_codes or x.type.has_codes:
+        return None
+    bias = rest[0] if rest and rest[0] is not None else b.const(np.zeros(1, y.dtype.numpy))
+    sums = b.add(MatMul(transpose_b=True), [x, weights])
+    return [b.add(e.Add(activation=op.activation), [sums, bias])]
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    FullyConnected: (of_nothing,),
     MatMul: (of_vectors, in_fewer_dimensions, by_elements),
 }

@@ -52,6 +52,24 @@ CODES8 = frozenset({DType.INT8, DType.UINT8})
 ACTIVATION_CODES = CODES8 | {DType.INT16}
 """Types of quantized activations that most kernels take."""
 
+MOST_BROADCAST = 8
+"""Up to this rank kernels transpose, and take operands of different shapes."""
+
+_OF_FEW_DIMENSIONS = {
+    "TRANSPOSE": 1,
+    "SELECT_V2": 3,
+    **dict.fromkeys(
+        (
+            *("ADD", "SUB", "MUL", "DIV", "FLOOR_DIV", "FLOOR_MOD", "POW", "ATAN2", "PRELU"),
+            *("MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "LOGICAL_AND", "LOGICAL_OR"),
+            *("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"),
+            *("BITWISE_XOR", "RIGHT_SHIFT"),
+        ),
+        2,
+    ),
+}
+"""How many operands of each operator are data that are broadcast, or transposed."""
+
 MOST_STEPS = 24
 """How often what a node was replaced by may itself be replaced."""
 
@@ -290,7 +308,20 @@ class Target:
         """Add an operator between tensors; ``more`` goes to ``build.Operator``.
 
         A name that no builtin has is a custom op's.
+
+        Raises:
+            Refused: numbers of the options are beyond int32, or the operands' rank beyond what the
+                kernel has room for: LiteRT would end the process.
         """
+        if options is not None:
+            for key, number in options[1].items():
+                if isinstance(number, int) and not -_GREATEST - 1 <= number <= _GREATEST:
+                    raise Refused(f"{key} is {number}, numbers of .tflite files are int32")
+        if name in _OF_FEW_DIMENSIONS:
+            shapes = {tuple(self.tensors[i].shape) for i in inputs[: _OF_FEW_DIMENSIONS[name]]}
+            rank = max(map(len, shapes), default=0)
+            if rank > MOST_BROADCAST and (len(shapes) > 1 or name == "TRANSPOSE"):
+                raise Refused(f"{name} takes up to {MOST_BROADCAST} dimensions, there are {rank}")
         code = BUILTIN_OPERATOR.get(name, name)
         self.operators.append(
             build.Operator(code, inputs, outputs, options, version=version, **more)

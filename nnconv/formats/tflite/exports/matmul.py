@@ -28,6 +28,8 @@ def export_fully_connected(node: Node, t: Target) -> None:
         "keep_num_dims": x.type.rank != 2,
         "fused_activation_function": t.activation(op.activation),
     }
+    if weights.shape is not None and weights.shape[1] == 0:
+        raise t.refused("FULLY_CONNECTED over no elements leaves out its bias")
     filters = weights.shape[0] if weights.shape is not None else None
     bias = -1
     if w.bias is not None:
