@@ -10,7 +10,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from nnconv.backends.base import Device, Executable, TensorInfo
+from nnconv.backends.base import NNAPI_LEVEL, Device, Executable, TensorInfo
 from nnconv.backends.limits import DeadlineError, Limits, limited
 
 from nnconv import errors
@@ -35,7 +35,8 @@ _HOMES = {
 
 def devices() -> list[Device]:
     """Every device that nnconv knows, whether or not it can be used here."""
-    return [import_module(home).find(name) for name, home in _HOMES.items()]
+    found = [import_module(home).find(name) for name, home in _HOMES.items()]
+    return [d._replace(feature_level=NNAPI_LEVEL) if d.available else d for d in found]
 
 
 def compile(  # noqa: A001 - it is what it does

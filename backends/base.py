@@ -21,6 +21,9 @@ from nnconv.ir.graph import Value, unique_names
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape
 
+NNAPI_LEVEL = 8
+"""The newest feature level of NNAPI, of which every device runs models once they are converted."""
+
 MOST_THREADS = 1024
 """Runtimes start all that they are asked for, and thousands take minutes or end the process."""
 

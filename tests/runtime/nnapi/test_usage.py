@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from nnconv.backends.base import NNAPI_LEVEL
 
+from nnconv.formats.nnapi.types import NEWEST_LEVEL
 from nnconv.runtime import nnapi
 from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode, ResultCode
 from support.nnapi_runtime import FLOAT, built, compiled, device, finished
@@ -66,6 +68,7 @@ def test_the_reference_is_the_last_device():
     last = device("reference")
     assert last.get_type() is nnapi.DeviceTypeCode.CPU
     assert last.get_feature_level() == nnapi.get_runtime_feature_level()
+    assert NNAPI_LEVEL == NEWEST_LEVEL
     assert last.get_version()
     last.wait()
 
