@@ -28,6 +28,7 @@ def replacing(*targets: Path) -> Iterator[list[BinaryIO]]:
         UsageError: a target can't be written; it names the target (the last, if that is unclear).
     """
     staged: list[tuple[Path, BinaryIO]] = []
+    placed = False
     try:
         for target in targets:
             mode = _mode_of(target)
@@ -38,6 +39,7 @@ def replacing(*targets: Path) -> Iterator[list[BinaryIO]]:
         for _, file in staged:
             file.close()
         _rename_all([temporary for temporary, _ in staged], targets)
+        placed = True
     except OSError as error:
         raise UsageError(f"{targets[-1]} can't be written: {error.strerror or error}.") from error
     finally:
@@ -45,7 +47,12 @@ def replacing(*targets: Path) -> Iterator[list[BinaryIO]]:
             # Closing may fail again for what made the write fail; the file is closed even so.
             with contextlib.suppress(OSError):
                 file.close()
-            temporary.unlink(missing_ok=True)
+            if not placed:  # else the name may be another writer's by now
+                temporary.unlink(missing_ok=True)
+
+
+_NUMBERS = itertools.count()
+"""No name is used twice: threads may write into one folder."""
 
 
 def _mode_of(target: Path) -> int | None:
@@ -66,7 +73,7 @@ def _mode_of(target: Path) -> int | None:
 
 
 def _create_beside(target: Path) -> tuple[Path, BinaryIO]:
-    for number in itertools.count():
+    for number in _NUMBERS:
         # Not made of the target's name, which may be as long as names can get.
         temporary = target.parent / f".nnconv-{os.getpid()}-{number}.tmp"
         with contextlib.suppress(FileExistsError):

@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,14 @@ def test_folders_are_named_as_such(monkeypatch, tmp_path, name):
     with pytest.raises(UsageError, match="it is a folder"):
         write_new(Path(name))
     assert contents(tmp_path) == {}
+
+
+def test_threads_write_into_one_folder(tmp_path):
+    def write(number):
+        for _ in range(200):
+            write_new(tmp_path / f"own-{number}", tmp_path / "shared")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+    names = {*(f"own-{number}" for number in range(8)), "shared"}
+    assert contents(tmp_path) == dict.fromkeys(names, b"new")
