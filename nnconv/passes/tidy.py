@@ -31,6 +31,10 @@ RESHAPES = (Reshape, Squeeze, Unsqueeze)
 """Ops that give the same elements in the same order."""
 
 
+MOST_ZEROS = 1 << 24
+"""Constants of more elements aren't looked through for one that isn't 0."""
+
+
 class TidyPass(Pass):
     """One walk over the nodes, each of which sees its operands tidied already.
 
@@ -182,7 +186,7 @@ def _added_to(node: Node) -> Value | None:
     for zeros, other in (node.inputs, node.inputs[::-1]):
         if zeros is None or zeros.data is None or zeros.quant is not None:
             continue
-        if not zeros.data.any():
+        if zeros.data.size <= MOST_ZEROS and not zeros.data.any():
             return other
     return None
 
