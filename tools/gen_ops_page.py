@@ -99,7 +99,9 @@ def mentioned(function: Callable[..., Any], key: object, package: str) -> Iterat
             todo += value
         elif isfunction(value) and value.__module__.startswith(package):
             todo += parts_of(value)
-        elif isclass(value) and value.__module__.startswith(f"{package}.ops."):
+        elif isclass(value) and value.__module__.startswith(
+            (f"{package}.imports.", f"{package}.exports.")
+        ):
             todo += members_of(value)
         else:
             yield value

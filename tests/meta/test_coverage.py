@@ -92,7 +92,7 @@ def test_tables_of_a_family_hold_ops_of_that_family() -> None:
     """A kernel or exporter in the file of another stem would never be found."""
     for package, table in (
         ("nnconv.backends.reference", "KERNELS"),
-        ("nnconv.formats.onnx.ops", "EXPORTERS"),
+        ("nnconv.formats.onnx.exports", "EXPORTERS"),
     ):
         for info in iter_modules(import_module(package).__path__):
             entries = getattr(import_module(f"{package}.{info.name}"), table, {})

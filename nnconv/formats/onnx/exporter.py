@@ -1,6 +1,6 @@
 """From the IR to ONNX nodes: the context that the op exporters work in.
 
-An exporter (``nnconv.formats.onnx.ops.<family>``) gets the node and one ``Target``; it reads
+An exporter (``nnconv.formats.onnx.exports.<family>``) gets the node and one ``Target``; it reads
 operands in the view that it needs and gives each result in the view that it has:
 
     def export_max_pool(node: Node, t: Target) -> None:
@@ -53,7 +53,7 @@ _NO_COMPLEX = "ONNX runtimes take complex numbers neither here nor at a graph's 
 
 @cache
 def _family(stem: str) -> dict[type[Op], Exporter]:
-    name = f"nnconv.formats.onnx.ops.{stem}"
+    name = f"nnconv.formats.onnx.exports.{stem}"
     return import_module(name).EXPORTERS if find_spec(name) else {}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from nnconv.formats.onnx.bounds import bounded_elements
 from nnconv.formats.onnx.exact import extreme, select
 from nnconv.formats.onnx.exporter import Target
-from nnconv.formats.onnx.ops.shape import Extent, extent, extent_name
+from nnconv.formats.onnx.exports.shape import Extent, extent, extent_name
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ops.gather import Reduction

@@ -1,7 +1,7 @@
 """From the wire to the IR: the context that the op importers work in.
 
-An importer (``nnconv.formats.tflite.ops.<family>``) gets one ``Source``, decodes the operator once
-and binds IR nodes to its outputs:
+An importer (``nnconv.formats.tflite.imports.<family>``) gets one ``Source``, decodes the operator
+once and binds IR nodes to its outputs:
 
     def import_softmax(s: Source) -> None:
         x = s.operand(0)
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
-import nnconv.formats.tflite.ops as op_package
+import nnconv.formats.tflite.imports as op_package
 from nnconv.errors import GraphError, Reason, UnsupportedItem
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite._gen.schema import ActivationFunctionType

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnconv.formats.tflite._gen.schema import MirrorPadMode
 from nnconv.formats.tflite.importer import Importer, Source
-from nnconv.formats.tflite.ops.shape import index_const, vector
+from nnconv.formats.tflite.imports.shape import index_const, vector
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ir.quant import dequantize, quantize

@@ -6,7 +6,7 @@ import numpy as np
 
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.ops.reduce import reduced
+from nnconv.formats.onnx.exports.reduce import reduced
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op

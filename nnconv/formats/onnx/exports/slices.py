@@ -9,7 +9,7 @@ import numpy as np
 from nnconv.formats.onnx.bounds import bounded_elements
 from nnconv.formats.onnx.channels import adds_channels, more_channels
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.ops.shape import (
+from nnconv.formats.onnx.exports.shape import (
     Extent,
     codes_as,
     combine,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.ops.shape import Extent, combine, extent
+from nnconv.formats.onnx.exports.shape import Extent, combine, extent
 from nnconv.formats.onnx.scatter import cut, full, rank_of, scatter, shape_of
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.exports.reduce import reduced
 from nnconv.formats.onnx.floats import WITH_DOUBLE, narrowed, widened
-from nnconv.formats.onnx.ops.reduce import reduced
 from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value

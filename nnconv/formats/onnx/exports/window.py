@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnconv.formats.onnx.bounds import bounded_nodes
 from nnconv.formats.onnx.exact import extreme
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.ops.shape import Extent, combine
+from nnconv.formats.onnx.exports.shape import Extent, combine
 from nnconv.formats.onnx.scatter import FAR, cut, rank_of, shape_of, vector
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value

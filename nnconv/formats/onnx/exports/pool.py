@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.exports.conv import pads
+from nnconv.formats.onnx.exports.reduce import reduced
 from nnconv.formats.onnx.floats import narrowed, widened
 from nnconv.formats.onnx.mean import float_mean, mean_codes, mean_convolution
-from nnconv.formats.onnx.ops.conv import pads
-from nnconv.formats.onnx.ops.reduce import reduced
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Layout, Op

@@ -6,7 +6,7 @@ import numpy as np
 
 from nnconv.formats.onnx.exact import select
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.ops.shape import extent, extent_name
+from nnconv.formats.onnx.exports.shape import extent, extent_name
 from nnconv.formats.onnx.scatter import (
     FAR,
     LEAST_OPSET,

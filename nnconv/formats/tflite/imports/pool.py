@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnconv.formats.tflite.importer import Importer, Source
-from nnconv.formats.tflite.ops.conv import pair, read_padding, spatial_extents
+from nnconv.formats.tflite.imports.conv import pair, read_padding, spatial_extents
 from nnconv.ir.op import Layout
 from nnconv.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 

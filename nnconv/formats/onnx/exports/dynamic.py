@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.ops.shape import extent, extent_name, through
+from nnconv.formats.onnx.exports.shape import extent, extent_name, through
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnconv.formats.tflite._gen.schema import FullyConnectedOptionsWeightsFormat as WeightsFormat
 from nnconv.formats.tflite.importer import Importer, Source
-from nnconv.formats.tflite.ops.conv import filter_shape, scaled_bias
+from nnconv.formats.tflite.imports.conv import filter_shape, scaled_bias
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ir.quant import Quant

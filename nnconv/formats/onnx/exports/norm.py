@@ -8,8 +8,8 @@ import numpy as np
 
 from nnconv.formats.onnx.bounds import bounded_nodes
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.exports.reduce import reduced
 from nnconv.formats.onnx.floats import WITH_DOUBLE, narrowed, widened
-from nnconv.formats.onnx.ops.reduce import reduced
 from nnconv.formats.onnx.single import one_node
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.ops.shape import Extent, combine, extent, extent_of, extents, index
-from nnconv.formats.onnx.ops.slices import pad_with_zero
+from nnconv.formats.onnx.exports.shape import Extent, combine, extent, extent_of, extents, index
+from nnconv.formats.onnx.exports.slices import pad_with_zero
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Layout, Op

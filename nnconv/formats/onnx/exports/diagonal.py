@@ -6,7 +6,7 @@ import numpy as np
 
 from nnconv.formats.onnx.exact import select
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.ops.shape import Extent, extent
+from nnconv.formats.onnx.exports.shape import Extent, extent
 from nnconv.formats.onnx.scatter import counted, rank_of
 from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.ir.dtype import DType
