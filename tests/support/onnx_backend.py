@@ -297,19 +297,15 @@ def on_reference(case: Case, folder: Path) -> None:
 def to_onnx(case: Case, folder: Path) -> None:
     """ONNX, IR, ONNX, onnxruntime.
 
-    Where onnxruntime does neither the original nor our file, that must pass onnx's checker, and
-    give the right results when it is read again.
+    Where onnxruntime doesn't do the original, our file must pass onnx's checker, and give the right
+    results when it is read again.
     """
     import nnconv
 
     target = folder / "ours.onnx"
     nnconv.save(nnconv.load(_written(case, folder), "onnx"), target, "onnx")
-    try:
+    if case.name not in scope().onnxruntime:
         _onnxruntime(case, target.read_bytes())
-    except Exception:
-        if case.name not in scope().onnxruntime:
-            raise
-    else:
         return
     import onnx
 
