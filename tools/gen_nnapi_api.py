@@ -10,14 +10,14 @@ by an entry of CASES; words that fit none are an error.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
-from gen_nnapi_schema import TARGET, dump, short
+from gen_nnapi_schema import TARGET, short
+from schema_files import dump, write_or_compare
 
 CASES = (
     # What tells a case, and what we call it.
@@ -182,20 +182,11 @@ def function(source: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    """Write or compare the file; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="the folder of reference data")
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    arguments = parser.parse_args()
-    source = json.loads((arguments.folder / "api.json").read_text(encoding="utf-8"))
-    text = dump({"functions": [function(entry) for entry in source]}) + "\n"
-    path = TARGET / "api.json"
-    if arguments.check:
-        return int(not path.exists() or path.read_text(encoding="utf-8") != text)
-    path.write_text(text, encoding="utf-8")
-    return 0
+def files(folder: Path) -> dict[str, str]:
+    """The text of the file."""
+    source = json.loads((folder / "api.json").read_text(encoding="utf-8"))
+    return {"api.json": dump({"functions": [function(entry) for entry in source]}) + "\n"}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_compare(TARGET, files, __doc__))

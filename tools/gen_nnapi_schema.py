@@ -11,13 +11,14 @@ The project doesn't need the folder afterwards.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from schema_files import dump, write_or_compare
 
 TARGET = Path(__file__).resolve().parent.parent / "schemas/nnapi"
 
@@ -340,19 +341,6 @@ def type_levels(ops: list[dict[str, Any]], codes: dict[str, int]) -> dict[str, i
 # ------------------------------------------------------------------------ writing
 
 
-def dump(data: Any, *, width: int = 96, indent: int = 0) -> str:
-    """JSON in which what fits in a line stands in one."""
-    flat = json.dumps(data, ensure_ascii=False)
-    if not isinstance(data, dict | list) or len(flat) + indent <= width:
-        return flat
-    pad = " " * (indent + 1)
-    if isinstance(data, dict):
-        rows = [f"{pad}{json.dumps(k)}: {dump(v, indent=indent + 1)}" for k, v in data.items()]
-        return "{\n" + ",\n".join(rows) + "\n" + " " * indent + "}"
-    rows = [pad + dump(entry, indent=indent + 1) for entry in data]
-    return "[\n" + ",\n".join(rows) + "\n" + " " * indent + "]"
-
-
 def files(folder: Path) -> dict[str, str]:
     """The text of each file of schemas/nnapi that is derived."""
     source = json.loads((folder / "ops.json").read_text(encoding="utf-8"))
@@ -366,23 +354,5 @@ def files(folder: Path) -> dict[str, str]:
     return {"enums.json": dump(known) + "\n", "ops.json": dump(table) + "\n"}
 
 
-def main() -> int:
-    """Write or compare the files; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="the folder of reference data")
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    arguments = parser.parse_args()
-    stale = 0
-    for name, text in files(arguments.folder).items():
-        path = TARGET / name
-        if arguments.check:
-            if not path.exists() or path.read_text(encoding="utf-8") != text:
-                print(f"{path} is stale")
-                stale = 1
-        else:
-            path.write_text(text, encoding="utf-8")
-    return stale
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_compare(TARGET, files, __doc__))
