@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
-
-import numpy as np
+from typing import Concatenate, ParamSpec, TypeVar
 
 from nnconv.errors import NnconvError
 from nnconv.formats.nnapi.types import ResultCode
+from nnconv.runtime.core.checks import Checks
 
 Self = TypeVar("Self")
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
-Item = TypeVar("Item")
 
 
 class Error(NnconvError):
@@ -44,32 +41,6 @@ class Error(NnconvError):
 def null(what: str) -> Error:
     """The error for something that must be given."""
     return Error(ResultCode.UNEXPECTED_NULL, f"{what} is None")
-
-
-def expect(value: object, kind: type[object], what: str) -> None:
-    """See that an argument is an object of a class.
-
-    Raises:
-        Error: UNEXPECTED_NULL for None, BAD_DATA for anything else.
-    """
-    if value is None:
-        raise null(what)
-    if not isinstance(value, kind):
-        raise bad_data(f"{what} is {value!r}, must be a {kind.__name__}")
-
-
-def listed(values: Iterable[Item], what: str) -> tuple[Item, ...]:
-    """The entries of a list.
-
-    Raises:
-        Error: UNEXPECTED_NULL for None, BAD_DATA for what is no list.
-    """
-    if values is None:
-        raise null(what)
-    try:
-        return tuple(values)
-    except TypeError as error:
-        raise bad_data(f"{what}: {values!r} is no list") from error
 
 
 def bad_data(message: str) -> Error:
@@ -101,39 +72,12 @@ def call(
     return checked
 
 
-def index_of(value: Any, count: int, what: str) -> int:
-    """An index below ``count``.
-
-    Raises:
-        Error: BAD_DATA for anything else.
-    """
-    found = integer(value, what)
-    if not 0 <= found < count:
-        raise bad_data(f"{what} {found}, there are {count}")
-    return found
-
-
-def integer(value: Any, what: str, *, low: int | None = None, high: int | None = None) -> int:
-    """An integer, between bounds where they are given.
-
-    Raises:
-        Error: BAD_DATA for anything else.
-    """
-    try:
-        found = operator.index(value)
-    except TypeError as error:
-        raise bad_data(f"{what} is {value!r}, must be an integer") from error
-    if (low is not None and found < low) or (high is not None and found > high):
-        raise bad_data(f"{what} is {found}, must be {low} to {high}")
-    return found
-
-
-def flag(value: Any, what: str) -> bool:
-    """A truth value.
-
-    Raises:
-        Error: BAD_DATA for what is neither a bool nor a number.
-    """
-    if not isinstance(value, bool | int | np.bool_):
-        raise bad_data(f"{what} is {value!r}, must be true or false")
-    return bool(value)
+_checks = Checks(null, bad_data)
+expect = _checks.expect
+listed = _checks.listed
+index_of = _checks.index_of
+integer = _checks.integer
+flag = _checks.flag
+float32 = _checks.float32
+bytes_of = _checks.bytes_of
+"""What arguments must be: UNEXPECTED_NULL for what isn't given, BAD_DATA for what is wrong."""

@@ -11,7 +11,7 @@ import numpy as np
 from nnconv.formats.nnapi.check import MOST_BYTES, type_faults
 from nnconv.formats.nnapi.types import NUMPY, OperandCode
 from nnconv.formats.nnapi.wire import Operand
-from nnconv.runtime.nnapi.errors import bad_data, integer
+from nnconv.runtime.nnapi.errors import bad_data, bytes_of, float32, integer
 
 MOST_INDEX = (1 << 32) - 1
 
@@ -95,44 +95,6 @@ def operand_of(type: OperandType) -> Operand:
     for fault in type_faults(operand):
         raise bad_data(fault)
     return operand
-
-
-def float32(value: Any, what: str) -> float:
-    """A number as a C float holds it.
-
-    Raises:
-        Error: BAD_DATA for anything else.
-    """
-    try:
-        with np.errstate(over="ignore"):
-            return float(np.float32(value))
-    except (TypeError, ValueError) as error:
-        raise bad_data(f"{what} is {value!r}, must be a number") from error
-
-
-def bytes_of(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarray:
-    """The bytes of a buffer, not copied.
-
-    Raises:
-        Error: BAD_DATA, it has no bytes in a row, or none that may be written.
-    """
-    if isinstance(buffer, np.ndarray):
-        if buffer.dtype.hasobject:
-            raise bad_data(f"{what} is an array of objects")
-        if not buffer.flags.c_contiguous:
-            raise bad_data(f"{what} must be a C-contiguous array")
-        found = buffer.reshape(-1).view(np.uint8)
-    else:
-        try:
-            view = memoryview(buffer)
-        except TypeError as error:
-            raise bad_data(f"{what} is {type(buffer).__name__}, must be a buffer") from error
-        if not view.c_contiguous:
-            raise bad_data(f"{what} must be contiguous")
-        found = np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
-    if writable and not found.flags.writeable:
-        raise bad_data(f"{what} must be writable")
-    return found
 
 
 def typed(data: np.ndarray, operand: Operand, dimensions: tuple[int, ...]) -> np.ndarray:

@@ -1,0 +1,105 @@
+"""What calls demand of their arguments, for any programming model."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nnconv.errors import NnconvError
+
+Item = TypeVar("Item")
+
+
+class Checks:
+    """Checks that raise a programming model's own errors."""
+
+    def __init__(
+        self, null: Callable[[str], NnconvError], wrong: Callable[[str], NnconvError]
+    ) -> None:
+        """Take what makes the errors.
+
+        Args:
+            null: for what must be given and isn't; it gets what that is.
+            wrong: for what breaks a rule; it gets a message.
+        """
+        self._null = null
+        self._wrong = wrong
+
+    def expect(self, value: object, kind: type[object], what: str) -> None:
+        """See that an argument is an object of a class."""
+        if value is None:
+            raise self._null(what)
+        if not isinstance(value, kind):
+            raise self._wrong(f"{what} is {value!r}, must be a {kind.__name__}")
+
+    def listed(self, values: Iterable[Item], what: str) -> tuple[Item, ...]:
+        """The entries of a list."""
+        if values is None:
+            raise self._null(what)
+        try:
+            return tuple(values)
+        except TypeError as error:
+            raise self._wrong(f"{what}: {values!r} is no list") from error
+
+    def index_of(self, value: Any, count: int, what: str) -> int:
+        """An index below ``count``."""
+        found = self.integer(value, what)
+        if not 0 <= found < count:
+            raise self._wrong(f"{what} {found}, there are {count}")
+        return found
+
+    def integer(
+        self, value: Any, what: str, *, low: int | None = None, high: int | None = None
+    ) -> int:
+        """An integer, between bounds where they are given."""
+        try:
+            found = operator.index(value)
+        except TypeError as error:
+            raise self._wrong(f"{what} is {value!r}, must be an integer") from error
+        if (low is not None and found < low) or (high is not None and found > high):
+            raise self._wrong(f"{what} is {found}, must be {low} to {high}")
+        return found
+
+    def flag(self, value: Any, what: str) -> bool:
+        """A truth value: a bool or an integer."""
+        if not isinstance(value, bool | int | np.bool_):
+            raise self._wrong(f"{what} is {value!r}, must be true or false")
+        return bool(value)
+
+    def number(self, value: Any, what: str) -> float:
+        """A number."""
+        try:
+            return float(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise self._wrong(f"{what} is {value!r}, must be a number") from error
+
+    def float32(self, value: Any, what: str) -> float:
+        """A number as a C float holds it."""
+        try:
+            with np.errstate(over="ignore"):
+                return float(np.float32(value))
+        except (TypeError, ValueError) as error:
+            raise self._wrong(f"{what} is {value!r}, must be a number") from error
+
+    def bytes_of(self, buffer: Any, what: str, *, writable: bool = False) -> np.ndarray:
+        """The bytes of a buffer, not copied: those of an array or of what has a buffer."""
+        if isinstance(buffer, np.ndarray):
+            if buffer.dtype.hasobject:
+                raise self._wrong(f"{what} is an array of objects")
+            if not buffer.flags.c_contiguous:
+                raise self._wrong(f"{what} must be a C-contiguous array")
+            found = buffer.reshape(-1).view(np.uint8)
+        else:
+            try:
+                view = memoryview(buffer)
+            except TypeError as error:
+                raise self._wrong(f"{what} is {type(buffer).__name__}, must be a buffer") from error
+            if not view.c_contiguous:
+                raise self._wrong(f"{what} must be contiguous")
+            found = np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
+        if writable and not found.flags.writeable:
+            raise self._wrong(f"{what} must be writable")
+        return found
