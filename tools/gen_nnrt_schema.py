@@ -378,8 +378,8 @@ KNOWN = {
     "inputs": {"name", "dtypes", "rank_or_shape", "optional"},
     "outputs": {"name", "dtypes", "rank_or_shape"},
     "params": {"name", "tensor_type", "tensor_type_code", "since", "dtype", "shape", "optional",
-               "default", "checks", "if_absent", "accepted_by_builder", "v1_dtype", "v1_default", "meaning",
-               "default_note", "marked_as_param"},
+               "default", "checks", "if_absent", "accepted_by_builder", "v1_dtype", "v1_default",
+               "meaning", "default_note", "marked_as_param"},
     "builder": {"input_count", "output_count", "max_params", "sets_quant_type", "primitive",
                 "min_driver_hdi", "extra_checks"},
 }  # fmt: skip

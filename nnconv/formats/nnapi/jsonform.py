@@ -6,37 +6,53 @@ whether a model keeps NNAPI's rules is for :mod:`nnconv.formats.nnapi.check` to 
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from nnconv.errors import InvalidModelError
+from nnconv.formats.constants import (
+    ENTRIES,
+    Array,
+    Place,
+    Tensors,
+    plain_constant,
+    read_constant,
+    shortest,
+)
 from nnconv.formats.json_check import JsonError, compile_schema
 from nnconv.formats.nnapi.types import (
-    DTYPES,
     NUMPY,
     SCALARS,
     OperandCode,
     OperationCode,
 )
 from nnconv.formats.nnapi.wire import ChannelQuant, Graph, Lifetime, Model, Operand, Operation
-from nnconv.ir.dtype import DType
 from nnconv.schemas import read_schema
 
 FORMAT = "nnconv.nnapi"
 VERSION = 1
 
-MOST_INLINE = 16
-"""Constants of so many elements stand in the JSON, so that a person can read the graph."""
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
-
-Place: TypeAlias = Callable[[Operand, Array], dict[str, Any]]
-"""Puts a larger constant somewhere and gives the entries that tell where."""
+TENSOR_CODES = {
+    OperandCode.TENSOR_FLOAT32: "F32",
+    OperandCode.TENSOR_INT32: "I32",
+    OperandCode.TENSOR_QUANT8_ASYMM: "U8",
+    OperandCode.TENSOR_QUANT16_SYMM: "I16",
+    OperandCode.TENSOR_FLOAT16: "F16",
+    OperandCode.TENSOR_BOOL8: "BOOL",
+    OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL: "I8",
+    OperandCode.TENSOR_QUANT16_ASYMM: "U16",
+    OperandCode.TENSOR_QUANT8_SYMM: "I8",
+    OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: "I8",
+    OperandCode.FLOAT32: "F32",
+    OperandCode.INT32: "I32",
+    OperandCode.UINT32: "U32",
+    OperandCode.BOOL: "BOOL",
+    OperandCode.FLOAT16: "F16",
+}
+"""What a .nnapi file calls the elements of each type."""
 
 
 @cache
@@ -77,11 +93,11 @@ def _operand(operand: Operand, place: Place) -> dict[str, Any]:
     if operand.dimensions:
         plain["dimensions"] = list(operand.dimensions)
     if operand.scale:
-        plain["scale"] = _shortest(np.float32(operand.scale))
+        plain["scale"] = shortest(np.float32(operand.scale))
     if operand.zero_point:
         plain["zero_point"] = operand.zero_point
     if operand.channel_quant is not None:
-        scales = [_shortest(np.float32(scale)) for scale in operand.channel_quant.scales]
+        scales = [shortest(np.float32(scale)) for scale in operand.channel_quant.scales]
         plain["channel_quant"] = {"dim": operand.channel_quant.dim, "scales": scales}
     plain["lifetime"] = operand.lifetime.value
     if operand.lifetime is Lifetime.MODEL:
@@ -90,36 +106,15 @@ def _operand(operand: Operand, place: Place) -> dict[str, Any]:
         data = operand.data
         if data is None:
             raise InvalidModelError(f"{operand!r} is a constant without a value")
-        values = plain_values(operand, data) if data.size <= MOST_INLINE else None
-        plain |= place(operand, data) if values is None else {"value": values}
+        code, scalar = TENSOR_CODES[operand.type], operand.type in SCALARS
+        plain |= plain_constant(data, code, place, scalar=scalar)
     return plain
-
-
-def plain_values(operand: Operand, data: Array) -> Any:
-    """A constant's elements as JSON data; None where these can't say them exactly."""
-    flat = data.reshape(-1)
-    values: list[Any]
-    if DTYPES[operand.type] is DType.BOOL:
-        values = [bool(v) if v in (0, 1) else int(v) for v in flat.tolist()]
-    elif data.dtype.kind == "f":
-        if not np.isfinite(data).all():
-            return None
-        values = [_shortest(v) for v in flat]
-    else:
-        values = flat.tolist()
-    return values[0] if operand.type in SCALARS and len(values) == 1 else values
-
-
-def _shortest(number: np.floating[Any]) -> float:
-    """The decimal number of the fewest digits that is ``number`` once it is rounded."""
-    short = float(str(number))
-    return short if type(number)(short) == number else float(number)
 
 
 # ------------------------------------------------------------------------ reading
 
 
-def from_plain(plain: Any, tensors: Mapping[str, tuple[str, Array]], *, path: str = "") -> Model:
+def from_plain(plain: Any, tensors: Tensors, *, path: str = "") -> Model:
     """The model of JSON data.
 
     Args:
@@ -142,9 +137,7 @@ def from_plain(plain: Any, tensors: Mapping[str, tuple[str, Array]], *, path: st
     return Model(main, referenced, relaxed=plain.get("relaxed", False))
 
 
-def _read_graph(
-    plain: dict[str, Any], place: str, tensors: Mapping[str, tuple[str, Array]]
-) -> Graph:
+def _read_graph(plain: dict[str, Any], place: str, tensors: Tensors) -> Graph:
     operands = []
     for index, entry in enumerate(plain["operands"]):
         try:
@@ -166,7 +159,7 @@ def _read_graph(
     )
 
 
-def _read_operand(plain: dict[str, Any], tensors: Mapping[str, tuple[str, Array]]) -> Operand:
+def _read_operand(plain: dict[str, Any], tensors: Tensors) -> Operand:
     lifetime = Lifetime(plain["lifetime"])
     channels = plain.get("channel_quant")
     operand = Operand(
@@ -179,8 +172,8 @@ def _read_operand(plain: dict[str, Any], tensors: Mapping[str, tuple[str, Array]
         and ChannelQuant(channels["dim"], [_scale(scale) for scale in channels["scales"]]),
         name=plain.get("name", ""),
     )
-    given = [key for key in ("value", "base64", "tensor", "model") if key in plain]
-    wanted = {Lifetime.CONSTANT: ("value", "base64", "tensor"), Lifetime.MODEL: ("model",)}
+    given = [key for key in (*ENTRIES, "model") if key in plain]
+    wanted = {Lifetime.CONSTANT: ENTRIES, Lifetime.MODEL: ("model",)}
     if lifetime not in wanted:
         if given:
             raise JsonError(f"{given[0]} beside the lifetime {lifetime.value}")
@@ -204,56 +197,13 @@ def _scale(number: float) -> float:
     return scale
 
 
-def _read(
-    plain: dict[str, Any], operand: Operand, tensors: Mapping[str, tuple[str, Array]]
-) -> Array:
+def _read(plain: dict[str, Any], operand: Operand, tensors: Tensors) -> Array:
     """The elements of a constant."""
     if operand.type is OperandCode.MODEL:
         raise JsonError("a model can't be a constant")
-    dtype = NUMPY[operand.type]
-    if "tensor" in plain:
-        name = plain["tensor"]
-        if name not in tensors:
-            raise JsonError(f"there is no tensor {name!r}")
-        code, data = tensors[name]
-        if data.dtype != dtype:
-            raise JsonError(f"tensor {name!r} has elements of {code}, must be {operand.type.name}")
-        if data.shape != operand.dimensions:
-            raise JsonError(
-                f"tensor {name!r} has the shape {list(data.shape)}, "
-                f"must have {list(operand.dimensions)}"
-            )
-        return data
-    data = _inline(plain["value"], dtype) if "value" in plain else _decoded(plain["base64"], dtype)
-    wanted = operand.nbytes // dtype.itemsize
-    if not operand.is_known or data.size != wanted:
+    if not operand.is_known:
         shape = list(operand.dimensions)
-        raise JsonError(f"{data.size} elements for {operand.type.name} {shape}")
-    return data.reshape(operand.dimensions)
-
-
-def _decoded(text: str, dtype: np.dtype[Any]) -> Array:
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise JsonError(f"its base64 is broken: {error}") from error
-    if len(raw) % dtype.itemsize:
-        raise JsonError(f"{len(raw)} bytes are no whole number of elements")
-    return np.frombuffer(raw, dtype)
-
-
-def _inline(value: Any, dtype: np.dtype[Any]) -> Array:
-    values = value if isinstance(value, list) else [value]
-    if dtype.kind != "f":
-        info = np.iinfo(dtype)
-        for entry in values:
-            if isinstance(entry, float) or not info.min <= entry <= info.max:
-                raise JsonError(f"an element is no {dtype.name}")
-        return np.array(values, dtype)
-    if any(isinstance(entry, bool) or abs(entry) > 1e39 for entry in values):
-        raise JsonError(f"an element is no {dtype.name}")
-    with np.errstate(over="ignore"):
-        data = np.array(values, np.float64).astype(dtype)
-    if not np.isfinite(data).all():
-        raise JsonError(f"an element is no {dtype.name}")
-    return data
+        raise JsonError(f"a constant of {operand.type.name} {shape}, all extents must be known")
+    return read_constant(
+        plain, NUMPY[operand.type], operand.dimensions, tensors, kind=operand.type.name
+    )

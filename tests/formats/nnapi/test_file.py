@@ -118,7 +118,10 @@ def changed(**changes):
         (changed(dimensions=[-1]), "main.operands[1].dimensions[0]: -1, must be at least 0"),
         (changed(dimensions=[1 << 99]), "a number of more than 64 bits, must be at most"),
         (changed(dimensions=[4]), "main.operands[1]: 3 elements for TENSOR_FLOAT32 [4]"),
-        (changed(dimensions=[0]), "main.operands[1]: 3 elements for TENSOR_FLOAT32 [0]"),
+        (
+            changed(dimensions=[0]),
+            "main.operands[1]: a constant of TENSOR_FLOAT32 [0], all extents must be known",
+        ),
         (changed(value=None), "no value beside the lifetime constant, must be one of value,"),
         (changed(value=[1, 1e99, 1]), "an element is no float32"),
         (changed(value=[1, 1 << 5000, 1]), "an element is no float32"),
