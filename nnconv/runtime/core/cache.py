@@ -12,6 +12,7 @@ import json
 import os
 import zlib
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from nnconv import __version__
 from nnconv.errors import NnconvError
@@ -19,6 +20,9 @@ from nnconv.formats.atomic import replacing
 from nnconv.formats.safetensors import map_file
 
 FORMAT = 1
+
+Note: TypeAlias = "dict[str, Any]"
+"""What is noted of a file."""
 
 CHUNK = 1 << 20
 
@@ -45,31 +49,24 @@ class CacheSlot:
     def find(self, device: str, version: str, suffix: str) -> Path | None:
         """The form for a device, if it is there and sound."""
         path = self.path(device, version, suffix)
-        try:
-            note = json.loads(_note_path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        note = read_note(path)
+        if note is None or note != self._note(device, version, note["checksum"]):
             return None
-        if not isinstance(note, dict):
-            return None
-        checksum = note.pop("checksum", None)
-        if note != self._note(device, version) or checksum != _checksum(path):
-            return None
-        return path
+        return path if is_sound(path, note) else None
 
     def keep(self, path: Path, device: str, version: str) -> None:
         """Note what a file is that has just been written at its ``path``.
 
         Where the folder can't be written the model is compiled anew the next time.
         """
-        note = {**self._note(device, version), "checksum": _checksum(path)}
         try:
-            with replacing(_note_path(path)) as (file,):
-                file.write(json.dumps(note, indent=1).encode())
+            write_note(path, self._note(device, version, checksum_of(path)))
         except (NnconvError, OSError):
             return
 
-    def _note(self, device: str, version: str) -> dict[str, object]:
+    def _note(self, device: str, version: str, checksum: str | None) -> Note:
         return {
+            "checksum": checksum,
             "format": FORMAT,
             "nnconv": __version__,
             "device": device,
@@ -79,11 +76,36 @@ class CacheSlot:
         }
 
 
+def read_note(path: Path) -> Note | None:
+    """What is noted of a file; None where there is no note that makes sense."""
+    try:
+        note = json.loads(_note_path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return note if isinstance(note, dict) and "checksum" in note else None
+
+
+def write_note(path: Path, note: Note) -> None:
+    """Note something of a file; ``checksum`` among it is that of the file.
+
+    Raises:
+        NnconvError, OSError: the folder can't be written.
+    """
+    with replacing(_note_path(path)) as (file,):
+        file.write(json.dumps(note, indent=1).encode())
+
+
+def is_sound(path: Path, note: Note) -> bool:
+    """Whether a file is still what it was when the note was written."""
+    found = checksum_of(path)
+    return found is not None and found == note["checksum"]
+
+
 def _note_path(path: Path) -> Path:
     return path.with_name(path.name + ".json")
 
 
-def _checksum(path: Path) -> str | None:
+def checksum_of(path: Path) -> str | None:
     """Size and checksum of a file; None where it can't be read."""
     try:
         data = map_file(path)

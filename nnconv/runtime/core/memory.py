@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
+import tempfile
+from typing import IO
 
 import numpy as np
 
@@ -64,6 +67,11 @@ class FileRegion(Region):
         if self._descriptor >= 0:
             os.close(self._descriptor)
 
+    @property
+    def descriptor(self) -> int:
+        """The file's descriptor; it is closed when the region goes."""
+        return self._descriptor
+
     def view(self, *, writable: bool = False) -> np.ndarray:
         """The bytes as they are in the file.
 
@@ -87,3 +95,25 @@ class FileRegion(Region):
         except (OSError, ValueError, OverflowError) as error:
             raise MapError(f"{self.size} bytes from {self._offset} on: {error}") from error
         return np.frombuffer(found, np.uint8)
+
+
+def _unnamed_file() -> IO[bytes]:
+    if sys.platform == "linux":
+        return open(os.memfd_create("nnconv"), "r+b")  # noqa: PTH123 - it has no path
+    return tempfile.TemporaryFile()
+
+
+def shared(size: int) -> FileRegion:
+    """Bytes, all 0, in a file without a name: whoever has the descriptor can map them too.
+
+    Raises:
+        MapError: they can't be had.
+    """
+    try:
+        with _unnamed_file() as file:
+            file.truncate(size)
+            region = FileRegion(size, READ | WRITE, file.fileno(), 0)
+    except OSError as error:
+        raise MapError(f"{size} bytes can't be had: {error}") from error
+    region.view(writable=True)
+    return region
