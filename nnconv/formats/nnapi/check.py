@@ -8,11 +8,11 @@ operations; the rest, on operands and on the graph as a whole, is here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from nnconv.errors import InvalidModelError
+from nnconv.formats.findings import Finding, run_order
 from nnconv.formats.nnapi.rules import BUILD_RULES, Subject
 from nnconv.formats.nnapi.table import MismatchError, match, type_levels
 from nnconv.formats.nnapi.types import (
@@ -30,28 +30,6 @@ MOST_BYTES = (1 << 32) - 1
 
 UNKNOWN_RANK_LEVEL = 3
 """The feature level that a tensor of unknown rank needs."""
-
-
-class Finding(NamedTuple):
-    """A rule that a model breaks below some feature level.
-
-    Attributes:
-        where: the operation or operand.
-        message: what was seen, and what is allowed.
-        level: the feature level that allows it; None if none does.
-        operation: index of the operation in its graph; -1 where it isn't about one.
-        graph: index of the referenced graph; -1 for the main one.
-    """
-
-    where: str
-    message: str
-    level: int | None = None
-    operation: int = -1
-    graph: int = -1
-
-    def __str__(self) -> str:
-        needs = "" if self.level is None else f" needs feature level {self.level}"
-        return f"{self.where}: {self.message}{needs}"
 
 
 def findings(model: Model) -> list[Finding]:
@@ -301,7 +279,7 @@ def _structure(graph: Graph) -> Iterator[Finding]:
     for index, operand in enumerate(graph.operands):
         if operand.lifetime in (Lifetime.TEMPORARY, Lifetime.OUTPUT) and index not in writers:
             yield Finding(operand_place(graph, index), "no operation writes it")
-    if run_order(graph) is None:
+    if run_order(graph.operations) is None:
         yield Finding("the graph", "its operations read one another's outputs in a circle")
 
 
@@ -321,28 +299,3 @@ def _ends(graph: Graph) -> Iterator[Finding]:
                     operand_place(graph, index),
                     f"its lifetime is {operand.lifetime.value}, but it {listing} among the {what}s",
                 )
-
-
-def run_order(graph: Graph) -> list[int] | None:
-    """Indices of the operations, each behind those whose outputs it reads; None in a circle.
-
-    Operations that are in such an order already keep it.
-    """
-    writers = {index: n for n, op in enumerate(graph.operations) for index in op.outputs}
-    waits = [{writers[i] for i in op.inputs if i in writers} for op in graph.operations]
-    if all(all(before < n for before in waits[n]) for n in range(len(waits))):
-        return list(range(len(waits)))
-    followers: list[list[int]] = [[] for _ in waits]
-    for number, before in enumerate(waits):
-        for other in before:
-            followers[other].append(number)
-    left = [len(before) for before in waits]
-    ready = [number for number, count in enumerate(left) if not count]
-    order = []
-    for number in ready:  # it grows meanwhile
-        order.append(number)
-        for follower in followers[number]:
-            left[follower] -= 1
-            if not left[follower]:
-                ready.append(follower)
-    return order if len(order) == len(waits) else None

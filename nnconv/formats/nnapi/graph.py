@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from nnconv.errors import GraphError, InvalidModelError, UnsupportedItem
-from nnconv.formats.nnapi.check import run_order
+from nnconv.formats.findings import run_order
 from nnconv.formats.nnapi.importer import Importer, NotConvertible, Source, importers
 from nnconv.formats.nnapi.table import MismatchError, match
 from nnconv.formats.nnapi.types import DTYPES, PER_CHANNEL, ZERO_POINTS
@@ -75,7 +75,7 @@ class GraphImport:
         for number, index in enumerate(self.source.inputs):
             if index not in self._omitted:
                 self._add_input(index, None if given is None else given[number])
-        order = run_order(self.source)
+        order = run_order(self.source.operations)
         if order is None:
             raise InvalidModelError("its operations form a circle", path=self.path)
         table = importers()

@@ -161,7 +161,7 @@ class Graph:
 
     Attributes:
         operands: all operands; what refers to one gives its index.
-        operations: in any order; ``check.run_order`` gives one to run them in.
+        operations: in any order; ``findings.run_order`` gives one to run them in.
         inputs, outputs: indices of operands.
         name: for people.
     """

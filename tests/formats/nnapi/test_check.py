@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from nnconv.errors import InvalidModelError
-from nnconv.formats.nnapi.check import check, least_level, problems, run_order
+from nnconv.formats.findings import run_order
+from nnconv.formats.nnapi.check import check, least_level, problems
 from nnconv.formats.nnapi.defaults import without_defaults
 from nnconv.formats.nnapi.types import OperandCode, OperationCode
 from nnconv.formats.nnapi.wire import ChannelQuant, Lifetime, Operand, Operation
@@ -281,6 +282,6 @@ def test_run_order_sorts_only_what_is_out_of_order():
     x, middle = b.input(FLOAT, (2,)), b.operand(FLOAT, (2,))
     b.run(OperationCode.RELU, [middle], [b.output(FLOAT, (2,))])
     b.run(OperationCode.RELU, [x], [middle])
-    assert run_order(b.graph) == [1, 0]
+    assert run_order(b.graph.operations) == [1, 0]
     b.graph.operations.reverse()
-    assert run_order(b.graph) == [0, 1]
+    assert run_order(b.graph.operations) == [0, 1]
