@@ -30,6 +30,7 @@ from nnconv.decompositions.base import Evaluate, Refused, replace
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.tflite import build
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
+from nnconv.formats.tflite.scales import check_gain, lost_gain, unfit_scales
 from nnconv.formats.tflite.types import CODES, quantization_of
 from nnconv.formats.tflite.unread import without_unread
 from nnconv.ir.builder import Builder
@@ -112,6 +113,7 @@ class FileTarget:
         self.subgraphs.append(None)
         target = Target(self)
         refused = [_too_large(value) for value in graph.inputs if not _fits(value.shape)]
+        refused += unfit_scales(graph.inputs)
         if refused:
             return index, refused
         for value in graph.inputs:
@@ -449,7 +451,12 @@ class Target:
         """Export one node, or what takes its place."""
         mark = self._mark()
         self.current = node
+        beyond = unfit_scales((*node.inputs, *node.outputs)) or lost_gain(node)
+        if beyond:
+            self._stand_in(node)
+            return beyond
         try:
+            check_gain(node)
             (exporter_of(type(node.op)) or _no_form)(node, self)
         except NotExportable as refusal:
             self._stand_in(node)
