@@ -4,52 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnconv import backends
-from nnconv.errors import InvalidModelError, NnconvError
 from nnconv.formats.nnapi.importer import importers
 from nnconv.formats.nnapi.reader import import_model
 from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand, Operation
-from nnconv.runtime.core.devices import REFERENCE, UNINTERRUPTIBLE
+from nnconv.ir.graph import Model as IrModel
+from nnconv.runtime.core import support
 
 LOOP = "WHILE"
 
 
+class _Operations:
+    """A model's main graph as ``core.support.Operations``."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def has_loops(self, index: int | None) -> bool:
+        return has_loops(self._model if index is None else self._alone(index))
+
+    def known(self) -> list[bool]:
+        table = importers()
+        return [operation.code.name in table for operation in self._model.main.operations]
+
+    def whole(self) -> IrModel:
+        return import_model(self._model)
+
+    def alone(self, index: int) -> IrModel:
+        return import_model(self._alone(index))
+
+    def _alone(self, index: int) -> Model:
+        return alone(self._model, self._model.main.operations[index])
+
+
 def supported(model: Model, devices: Sequence[str]) -> list[bool]:
     """Whether any of the devices runs an operation, for each of a model's main graph."""
-    found = [False] * len(model.main.operations)
-    for device in devices:
-        if all(found):
-            break
-        if device == REFERENCE:
-            table = importers()
-            names = [operation.code.name for operation in model.main.operations]
-            found = [done or name in table for done, name in zip(found, names, strict=True)]
-        elif _takes(model, device):
-            found = [True] * len(found)
-        else:
-            found = [
-                done or _takes(alone(model, operation), device)
-                for done, operation in zip(found, model.main.operations, strict=True)
-            ]
-    return found
+    return support.supported(_Operations(model), devices)
 
 
 def has_loops(model: Model) -> bool:
     """Whether a run may take for ever."""
     return any(op.code.name == LOOP for _, graph in model.graphs() for op in graph.operations)
-
-
-def _takes(model: Model, device: str) -> bool:
-    """Whether a device runs a model as a whole."""
-    if device in UNINTERRUPTIBLE and has_loops(model):
-        return False
-    try:
-        backends.compile(import_model(model), device).close()
-    except InvalidModelError:
-        return True  # no device gives it a meaning; that is for the run to tell
-    except NnconvError:
-        return False
-    return True
 
 
 def alone(model: Model, operation: Operation) -> Model:
