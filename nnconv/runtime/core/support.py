@@ -47,9 +47,7 @@ def supported(operations: Operations, devices: Sequence[str]) -> list[bool]:
         elif _takes(operations, device, None):
             found = [True] * len(found)
         else:
-            found = [
-                done or _takes(operations, device, index) for index, done in enumerate(found)
-            ]
+            found = [done or _takes(operations, device, index) for index, done in enumerate(found)]
     return found
 
 
