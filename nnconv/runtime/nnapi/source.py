@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -12,6 +11,7 @@ from nnconv.formats.nnapi.types import OperandCode
 from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand
 from nnconv.ir.graph import Model as IrModel
 from nnconv.runtime.core.program import Shapes
+from nnconv.runtime.core.source import digest_of, frozen_inputs, sampled
 from nnconv.runtime.nnapi.support import has_loops
 
 SETTINGS = frozenset(
@@ -19,9 +19,6 @@ SETTINGS = frozenset(
     | {OperandCode.FLOAT16, OperandCode.TENSOR_INT32, OperandCode.TENSOR_BOOL8}
 )
 """The types of inputs that may say how an operation works, besides data."""
-
-SAMPLE = 4096
-"""How many bytes of either end of a large constant go into a fingerprint."""
 
 
 class ModelSource:
@@ -72,12 +69,8 @@ class ModelSource:
         return import_model(self._with(operands, rest), omitted=omitted)
 
     def frozen(self, level: int) -> frozenset[int]:
-        """At level 1 what may be settings, at level 2 all inputs but the first that is none."""
-        settings = [i for i, operand in enumerate(self._inputs) if operand.type in SETTINGS]
-        others = [i for i, operand in enumerate(self._inputs) if operand.type not in SETTINGS]
-        if not others:
-            return frozenset(settings[1:])
-        return frozenset(settings if level == 1 else settings + others[1:])
+        """Which inputs ``freeze`` makes constants."""
+        return frozen_inputs([operand.type in SETTINGS for operand in self._inputs], level)
 
     def _with(self, operands: list[Operand], inputs: Sequence[int]) -> Model:
         main = self._model.main
@@ -86,12 +79,11 @@ class ModelSource:
 
     def fingerprint(self) -> bytes:
         """A digest of the model; of large constants only both ends count."""
-        digest = hashlib.sha256(b"relaxed" if self._model.relaxed else b"")
-        for text in self._texts():
-            digest.update(text)
-        return digest.digest()
+        return digest_of(self._texts())
 
     def _texts(self) -> Iterator[bytes]:
+        if self._model.relaxed:
+            yield b"relaxed"
         for label, graph in self._model.graphs():
             yield f"{label} {graph.inputs} {graph.outputs}\n".encode()
             for operation in graph.operations:
@@ -106,10 +98,7 @@ class ModelSource:
                 ).encode()
                 data = operand.data
                 if data is not None:
-                    flat = data.reshape(-1)
-                    raw = np.ascontiguousarray(flat).view(np.uint8)
-                    yield raw[:SAMPLE].tobytes()
-                    yield raw[-SAMPLE:].tobytes()
+                    yield from sampled(data)
 
 
 def _changed(operand: Operand, dimensions: tuple[int, ...]) -> Operand:

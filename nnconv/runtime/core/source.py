@@ -1,0 +1,35 @@
+"""What sources of programs have in common; ``core.program.Source`` says what those are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+SAMPLE = 4096
+"""How many bytes of each end of a constant a fingerprint takes."""
+
+
+def frozen_inputs(are_settings: Sequence[bool], level: int) -> frozenset[int]:
+    """At level 1 the inputs that may be settings, at level 2 all but the first that is none."""
+    settings = [i for i, is_setting in enumerate(are_settings) if is_setting]
+    others = [i for i, is_setting in enumerate(are_settings) if not is_setting]
+    if not others:
+        return frozenset(settings[1:])
+    return frozenset(settings if level == 1 else settings + others[1:])
+
+
+def sampled(data: np.ndarray) -> Iterator[bytes]:
+    """Both ends of a constant."""
+    raw = np.ascontiguousarray(data.reshape(-1)).view(np.uint8)
+    yield raw[:SAMPLE].tobytes()
+    yield raw[-SAMPLE:].tobytes()
+
+
+def digest_of(parts: Iterable[bytes]) -> bytes:
+    """A digest of all that tells a model from others."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
