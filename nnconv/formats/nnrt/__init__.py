@@ -1,0 +1,1 @@
+"""NNRt models: OpenHarmony's Neural Network Runtime (OH_NN)."""
