@@ -1,8 +1,6 @@
 """For each function of NNAPI a call that succeeds; scenarios break it in one respect."""
 
-import inspect
 import os
-import re
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -13,6 +11,7 @@ from nnconv.schemas import read_schema
 
 from nnconv.runtime import nnapi
 from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode
+from support.api_calls import ApiCall
 from support.nnapi_runtime import FLOAT, add_operands, built, compiled, device, finished
 
 FUNCTIONS: dict[str, dict[str, Any]] = {
@@ -26,46 +25,11 @@ SIZE = 24
 """Bytes of the inputs and outputs of the default model: two rows of three floats."""
 
 
-class Call:
-    """A call that is ready to be made.
+class Call(ApiCall):
+    """A call of NNAPI."""
 
-    Attributes:
-        method: what it is called in schemas/nnapi.
-        target: the object; None for what belongs to none.
-        args: the arguments by name.
-        patch: pytest's monkeypatch.
-    """
-
-    def __init__(self, method: str, target: Any = None, **args: Any) -> None:
-        self.method = method
-        self.target = target
-        self.args = args
-        self.patch: Any = None
-
-    @property
-    def function(self) -> Callable[..., Any]:
-        """What is called; unbound where it is a method."""
-        owner, _, name = self.method.rpartition(".")
-        found = getattr(getattr(nnapi, owner), name) if owner else getattr(nnapi, name)
-        assert callable(found)
-        return found
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether the first argument is the object."""
-        return next(iter(inspect.signature(self.function).parameters), "") == "self"
-
-    def __call__(self) -> Any:
-        return self.function(*([self.target] if self.is_bound else []), **self.args)
-
-    def python_name(self, name: str) -> str:
-        """What Python calls a parameter; ``self`` for the object, empty where there is none."""
-        snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-        parameters = inspect.signature(self.function).parameters
-        if snake in parameters:
-            return snake
-        first = FUNCTIONS[self.method]["parameters"][0][0]
-        return "self" if self.is_bound and name == first else ""
+    module = nnapi
+    functions = FUNCTIONS
 
 
 VALID: dict[str, Callable[[], Call]] = {}

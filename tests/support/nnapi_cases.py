@@ -1,6 +1,5 @@
 """For each rule of NNAPI what breaks it: changes to a call that would succeed."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,35 +9,13 @@ from nnconv.errors import BackendError
 from nnconv.formats.nnapi.wire import Lifetime
 from nnconv.runtime import nnapi
 from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode
+from support.api_calls import Scenarios
 from support.nnapi_calls import Call, descriptor
 from support.nnapi_runtime import FLOAT, built, device, finished
 
-Scenario = Callable[[Call], None]
+SCENARIOS = Scenarios()
 
-CASES: dict[tuple[str, str], Scenario] = {}
-"""By method, empty for all, and case."""
-
-
-def case(text: str, *methods: str) -> Callable[[Scenario], Scenario]:
-    """Register what brings about a case, for some methods or for all."""
-
-    def register(scenario: Scenario) -> Scenario:
-        for method in methods or ("",):
-            assert (method, text) not in CASES
-            CASES[method, text] = scenario
-        return scenario
-
-    return register
-
-
-def scenario_of(method: str, text: str) -> Scenario | None:
-    """What brings about a case."""
-    return CASES.get((method, text)) or CASES.get(("", text))
-
-
-def setting(text: str, *methods: str, **args: Any) -> None:
-    """Register a case that other arguments bring about."""
-    case(text, *methods)(lambda call: call.args.update(args))
+case, setting = SCENARIOS.case, SCENARIOS.setting
 
 
 # ------------------------------------------------------------------------ helpers

@@ -1,14 +1,12 @@
 """Every rule of schemas/nnapi/api.json gives its result code."""
 
-import inspect
-
 import pytest
 
 import support.nnapi_run_cases  # noqa: F401 - it registers its cases
 from nnconv.runtime import nnapi
 from nnconv.runtime.nnapi import ResultCode
 from support.nnapi_calls import FUNCTIONS, VALID
-from support.nnapi_cases import CASES, scenario_of
+from support.nnapi_cases import SCENARIOS
 
 RULES = [
     pytest.param(method, rule, id=f"{method}-{number}-{rule['case']}")
@@ -52,9 +50,8 @@ def test_every_function_has_a_call_and_every_rule_a_scenario():
     cases = {(m, r["case"]) for m, f in FUNCTIONS.items() for r in f["rules"]} - {
         (m, "null") for m in FUNCTIONS
     }
-    assert [(m, text) for m, text in sorted(cases) if scenario_of(m, text) is None] == []
-    used = {(m, t) if (m, t) in CASES else ("", t) for m, t in cases}
-    assert CASES.keys() - used == set(), "no rule has these cases"
+    assert [(m, text) for m, text in sorted(cases) if SCENARIOS.of(m, text) is None] == []
+    assert SCENARIOS.unused(cases) == set(), "no rule has these cases"
 
 
 @pytest.mark.parametrize("method", sorted(FUNCTIONS.keys() - ALWAYS_REFUSED))
@@ -66,7 +63,7 @@ def test_the_calls_succeed_as_they_are(method):
 def test_rule_gives_its_code(method, rule, monkeypatch):
     call = VALID[method]()
     call.patch = monkeypatch
-    scenario_of(method, rule["case"])(call)
+    SCENARIOS.of(method, rule["case"])(call)
     if rule["case"] in FINE:
         call()
     elif rule["code"] is None:
@@ -88,10 +85,7 @@ def test_null_gives_its_code(method, name):
         if name in NULL_IS_NO_VALUE:
             call.args["length"] = 4
     else:
-        # What C writes through a pointer, Python returns: there is nothing that could be null.
-        pointer = dict(FUNCTIONS[method]["parameters"])[name]
-        assert pointer.endswith("*")
-        assert name not in inspect.signature(call.function).parameters
+        assert call.has_no_pointer(name)
         return
     assert code_of(call) is ResultCode.UNEXPECTED_NULL
 
