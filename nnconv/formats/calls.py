@@ -1,0 +1,359 @@
+"""Importing models that are built by calls: what NNAPI and NNRt have in common.
+
+Their operations refer to operands by index, and what is said of a result counts where it is an
+output of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from itertools import zip_longest
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from nnconv.errors import GraphError, InvalidModelError, Reason, UnsupportedItem
+from nnconv.formats.findings import Step, run_order
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Origin, Value
+from nnconv.ir.op import Op
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import Shape, TensorType, merge_shapes
+
+Built = TypeVar("Built")
+
+Integer: TypeAlias = int
+Number: TypeAlias = float
+"""What sources, whose methods have those names, can't call so."""
+
+
+class NotConvertible(Exception):  # noqa: N818 - a refusal that the driver collects, not an error
+    """Raised by an importer for an operation that can't be imported; the driver collects all."""
+
+    def __init__(self, item: UnsupportedItem) -> None:
+        super().__init__(str(item))
+        self.item = item
+
+
+def gather_importers(package: ModuleType) -> dict[str, Callable[[Any], None]]:
+    """Every importer by the operation's name, from the ``IMPORTERS`` of a package's modules."""
+    table: dict[str, Callable[[Any], None]] = {}
+    for module in iter_modules(package.__path__):
+        family = import_module(f"{package.__name__}.{module.name}")
+        for name, importer in family.IMPORTERS.items():
+            assert name not in table, f"two importers of {name}"
+            table[name] = importer
+    return table
+
+
+class StepImport:
+    """One graph of such a model being imported.
+
+    Attributes:
+        path: the file, for messages.
+        label: what messages call the graph, with a comma behind; empty for the main one.
+        graph: what is being built.
+        values: IR value of each operand that has one, by index.
+        unsupported: what can't be imported.
+    """
+
+    format: str
+    """The format's name."""
+
+    def __init__(self, name: str, *, path: str, label: str) -> None:
+        self.path = path
+        self.label = f"{label}, " if label else ""
+        self.graph = Graph(name or label)
+        self.values: dict[int, Value] = {}
+        self.unsupported: list[UnsupportedItem] = []
+
+    # What a format says of its models.
+
+    def name_of(self, index: int) -> str:
+        """What the value of an operand is called."""
+        raise NotImplementedError
+
+    def stated(self, index: int) -> TensorType:
+        """What the model says of an operand: dtype, shape, quantization."""
+        raise NotImplementedError
+
+    def is_binding(self, index: int) -> bool:
+        """Whether the extents that the model states of a result must be right."""
+        raise NotImplementedError
+
+    def data_of(self, index: int) -> np.ndarray | None:
+        """The elements of a constant; None for any other operand."""
+        raise NotImplementedError
+
+    def source_of(self, operation: Any, index: int) -> StepSource:
+        """The context of importing an operation.
+
+        Raises:
+            InvalidModelError: it has a form that the format doesn't know.
+        """
+        raise NotImplementedError
+
+    # What is common.
+
+    def run_steps(
+        self, operations: Sequence[Step], outputs: Sequence[int], table: Mapping[str, Any]
+    ) -> Graph:
+        """Import every operation; what can't be imported is collected in ``unsupported``.
+
+        Raises:
+            InvalidModelError: when an operation breaks a rule of the format.
+        """
+        order = run_order(operations)
+        if order is None:
+            raise InvalidModelError("its operations form a circle", path=self.path)
+        for index in order:
+            self._import(operations[index], index, table)
+        if not self.unsupported:
+            self.graph.outputs = [self.value(index) for index in outputs]
+        return self.graph
+
+    def _import(self, operation: Step, index: int, table: Mapping[str, Any]) -> None:
+        source = self.source_of(operation, index)
+        try:
+            importer = table.get(source.name)
+            if importer is None:
+                raise source.unsupported("nnconv can't read this operation yet")
+            importer(source)
+        except NotConvertible as refusal:
+            self.unsupported.append(refusal.item)
+        except GraphError as error:
+            raise source.fail(error.message) from error
+        except (ArithmeticError, LookupError, ValueError) as error:
+            raise source.misfit(error) from error
+        if self.unsupported:
+            # Give results to an operation that failed, so that the rest can be looked at as well.
+            for place in operation.outputs:
+                if place not in self.values:
+                    self.values[place] = Value(self.name_of(place), self.stated(place))
+
+    def value(self, index: int, reader: StepSource | None = None) -> Value:
+        """The IR value of an operand: what produced it, an input, or a constant.
+
+        Raises:
+            InvalidModelError: when nothing gives it content.
+        """
+        found = self.values.get(index)
+        if found is None:
+            data = self.data_of(index)
+            if data is None:
+                message = f"operand {index} is read, but nothing gives it content"
+                raise reader.fail(message) if reader else InvalidModelError(message, path=self.path)
+            kind = self.stated(index)
+            if kind.dtype is DType.BOOL:
+                data = data != 0
+            kind = kind.with_shape(data.shape)
+            found = Value(self.name_of(index), kind, data=data, origin=self._origin(index))
+            self.values[index] = found
+        return found
+
+    def add_input(self, index: int, kind: TensorType) -> None:
+        """Let an operand be an input of the graph."""
+        value = Value(self.name_of(index), kind, origin=self._origin(index))
+        self.graph.inputs.append(value)
+        self.values[index] = value
+
+    def _origin(self, index: int) -> Origin:
+        return Origin(self.format, "", index, self.label.rstrip(" ,"))
+
+
+class StepSource:
+    """One operation being imported: what adds nodes for it, and where its results go.
+
+    Attributes:
+        name: the operation's name.
+        outputs: indices of its results.
+        builder: adds nodes to the graph under construction; its origin is this operation's.
+        where: its place, for messages.
+    """
+
+    __slots__ = ("_scope", "builder", "name", "outputs", "where")
+
+    def __init__(self, name: str, outputs: Sequence[int], index: int, scope: StepImport) -> None:
+        self.name = name
+        self.outputs = outputs
+        self._scope = scope
+        self.where = f"{scope.label}operation {index}"
+        origin = Origin(scope.format, name, index, scope.label.rstrip(" ,"))
+        self.builder = Builder(scope.graph, origin=origin)
+
+    # ---------------------------------------------------------------- operands
+
+    def operand(self, name: str) -> Value:
+        """A required input."""
+        raise NotImplementedError
+
+    def ints(self, name: str) -> tuple[Integer, ...] | None:
+        """The elements of an integer tensor, flat; None where they are computed at run time."""
+        data = self.operand(name).data
+        return None if data is None else tuple(Integer(i) for i in data.reshape(-1))
+
+    def required_ints(self, name: str) -> tuple[Integer, ...]:
+        """The elements of an integer tensor that must be known.
+
+        Raises:
+            NotConvertible: when they are computed at run time.
+        """
+        values = self.ints(name)
+        if values is None:
+            raise self.unsupported(
+                f"{name} is computed at run time", hint="Make it a constant of the model."
+            )
+        return values
+
+    def rank(self, value: Value) -> Integer:
+        """The rank of a value.
+
+        Raises:
+            NotConvertible: when it isn't known.
+        """
+        if value.shape is None:
+            raise self.unsupported(
+                f"the rank of `{value.name}` isn't known",
+                hint="Give the shapes of the inputs (--input-shape).",
+            )
+        return len(value.shape)
+
+    def of_rank(self, value: Value, rank: Integer) -> Value:
+        """The value, if it has this rank, as far as that is known.
+
+        Raises:
+            InvalidModelError: when it has another one.
+        """
+        if value.shape is not None and len(value.shape) != rank:
+            raise self.fail(f"`{value.name}` has rank {len(value.shape)}, must have {rank}")
+        return value
+
+    def axis(self, axis: Integer, rank: Integer) -> Integer:
+        """An axis counted from the front.
+
+        Raises:
+            InvalidModelError: when it is out of range.
+        """
+        if not -rank <= axis < rank:
+            raise self.fail(f"axis {axis} is out of range for rank {rank}")
+        return axis % rank
+
+    # ---------------------------------------------------------------- results
+
+    def result_quant(self, index: Integer = 0) -> Quant | None:
+        """The parameters that a result gets."""
+        raise NotImplementedError
+
+    def add(
+        self,
+        op: Op,
+        inputs: Sequence[Value | None],
+        *,
+        quant: Quant | None = None,
+        dtype: DType | None = None,
+    ) -> Value:
+        """Add a node of one result that isn't the operation's own."""
+        self._demand(op, inputs)
+        name = f"{self._scope.name_of(self.outputs[0])}/{op.name}"
+        return self._checked(
+            lambda: self.builder.add(op, inputs, name=name, quant=quant, dtype=dtype)
+        )
+
+    def add_many(self, op: Op, inputs: Sequence[Value | None]) -> tuple[Value, ...]:
+        """Add a node of several results that aren't the operation's own."""
+        self._demand(op, inputs)
+        kinds = [None if v is None else v.type for v in inputs]
+        types = self._checked(lambda: op.infer(kinds))
+        return self.builder.add_typed(op, inputs, types)
+
+    def const(self, data: np.ndarray, name: str = "", *, quant: Quant | None = None) -> Value:
+        """Make a constant."""
+        return self.builder.const(data, name, quant=quant)
+
+    def emit(
+        self, op: Op, inputs: Sequence[Value | None], *, bodies: Sequence[Graph] = ()
+    ) -> tuple[Value, ...]:
+        """Add the node whose results are the operation's, in order; further ones stay its own."""
+        self._demand(op, inputs)
+        kinds = [None if v is None else v.type for v in inputs]
+        inferred = list(self._checked(lambda: op.infer_node(kinds, bodies)))
+        for index in range(min(len(inferred), len(self.outputs))):
+            kind = inferred[index]
+            quant = kind.quant if bodies else self.result_quant(index)
+            inferred[index] = TensorType(kind.dtype, kind.shape, quant)
+        values = self.builder.add_typed(op, inputs, inferred, bodies=bodies)
+        for index, value in enumerate(values[: len(self.outputs)]):
+            self.bind(index, value)
+        return values
+
+    def bind(self, index: Integer, value: Value) -> None:
+        """Let ``value`` be result number ``index``.
+
+        Raises:
+            InvalidModelError: when the model states another type, or other extents of an output.
+        """
+        place = self.outputs[index]
+        kind = self._scope.stated(place)
+        if kind.dtype is not value.dtype:
+            raise self.fail(f"output {index} is {kind.dtype}, the operation gives {value.dtype}")
+        if self._scope.is_binding(place):
+            self._check_extents(index, kind.shape, value.shape)
+        if value.shape is None or None in value.shape:
+            value.type = value.type.with_shape(merge_shapes(value.shape, kind.shape))
+        value.name = self._scope.name_of(place)
+        self._scope.values[place] = value
+
+    def _check_extents(self, index: Integer, stated: Shape, given: Shape) -> None:
+        if stated is None or given is None:
+            return
+        pairs = zip_longest(stated, given)
+        if any(isinstance(a, Integer) and isinstance(b, Integer) and a != b for a, b in pairs):
+            fits = False
+        else:
+            fits = len(stated) == len(given)
+        if not fits:
+            raise self.fail(
+                f"output {index} states the dimensions {list(stated)}, "
+                f"the operation gives {list(given)}"
+            )
+
+    def _demand(self, op: Op, inputs: Sequence[Value | None]) -> None:
+        """See that an op has all the operands that it can't do without, of types that it takes."""
+        for formal, value in zip_longest(op.operands, inputs[: len(op.operands)]):
+            if value is None:
+                if not formal.optional and not formal.variadic:
+                    raise self.fail(f"operand {formal.name} is missing")
+            elif value.dtype not in formal.types:
+                raise self.unsupported(f"operand {formal.name} is {value.dtype}")
+
+    def _checked(self, action: Callable[[], Built]) -> Built:
+        try:
+            return action()
+        except (GraphError, ValueError) as error:
+            raise self.fail(getattr(error, "message", str(error))) from error
+        except (ArithmeticError, LookupError) as error:
+            raise self.misfit(error) from error
+
+    # ---------------------------------------------------------------- refusals
+
+    def fail(self, message: str) -> InvalidModelError:
+        """The exception to raise for an operation that breaks a rule of the format."""
+        return InvalidModelError(
+            message, path=self._scope.path, where=f"{self.where} ({self.name})"
+        )
+
+    def misfit(self, error: Exception) -> InvalidModelError:
+        """The exception to raise where the model's numbers can't be computed with."""
+        return self.fail(f"its numbers don't fit together ({type(error).__name__}: {error})")
+
+    def unsupported(
+        self, why: str, *, reason: Reason = Reason.NOT_IMPLEMENTED, hint: str = ""
+    ) -> NotConvertible:
+        """The exception to raise for an operation that can't be imported."""
+        return NotConvertible(
+            UnsupportedItem(op=self.name, where=self.where, why=why, reason=reason, hint=hint)
+        )
