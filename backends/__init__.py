@@ -14,6 +14,7 @@ from nnconv.backends.base import NNAPI_LEVEL, Device, Executable, TensorInfo
 from nnconv.backends.limits import DeadlineError, Limits, limited
 
 from nnconv import errors
+from nnconv.checks import check_arguments
 
 if TYPE_CHECKING:
     from nnconv.ir import Model
@@ -31,6 +32,10 @@ _HOMES = {
     "reference": "nnconv.backends.reference.executable",
 }
 """The module behind each device; it has ``find(device)`` and ``make(source, device, options)``."""
+
+
+_OPTION_KINDS = {"signature": "text or None", "input_shapes": "shapes", "resolver": "text"}
+"""What options of ``compile`` must be, as far as the backends leave it to be seen here."""
 
 
 def devices() -> list[Device]:
@@ -61,6 +66,14 @@ def compile(  # noqa: A001 - it is what it does
         UnsupportedError: the model can't be brought into the device's format.
         UsageError: there is no such device or option.
     """
+    from nnconv.ir import Model
+
+    if not isinstance(model, Model):
+        check_arguments("path", model=model)
+    check_arguments("text", device=device)
+    for name, kind in _OPTION_KINDS.items():
+        if name in options:
+            check_arguments(kind, **{name: options[name]})
     home = _HOMES.get(device)
     if home is None:
         raise errors.UsageError(f"there is no device {device!r}; devices are {', '.join(_HOMES)}")

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from nnconv.checks import check_arguments
 from nnconv.errors import BackendError, UsageError
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value, unique_names
@@ -155,8 +156,7 @@ class Executable(abc.ABC):
         """
         if self._closed:
             raise UsageError(f"the model on {self.device} was closed; compile it again")
-        if not isinstance(feeds, Mapping):
-            raise UsageError(f"feeds is a {type(feeds).__name__}, must be arrays by input name")
+        check_arguments("arrays", feeds=feeds)
         given = {self._aliases.get(name, name): array for name, array in feeds.items()}
         ready = self._checked(given)
         for state in self.states:

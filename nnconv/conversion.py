@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnconv.checks import check_arguments
 from nnconv.errors import UsageError
 from nnconv.formats import check_writable, format_for, read_model
 from nnconv.ir.graph import Model, Signature
@@ -84,6 +85,9 @@ def load(
         UnsupportedError: it has nodes that can't be imported.
         UsageError: the format can't be read, or an input has no such name.
     """
+    check_arguments("path", path=path)
+    check_arguments("text or None", format=format)
+    check_arguments("shapes", input_shapes=input_shapes)
     with _no_collection():
         return read_model(path, format, input_shapes=input_shapes)
 
@@ -136,8 +140,11 @@ def save(
     """
     if not isinstance(model, Model):
         raise UsageError(f"model is a {type(model).__name__}, must be a Model; see nnconv.load")
+    check_arguments("path", path=path)
+    check_arguments("text or None", format=format, signature=signature)
+    check_arguments("text", io_layout=io_layout, int8=int8, quant=quant)
     single = one_entry(model, choose_signature(model, signature))
-    target = format or format_for(path)
+    target = format_for(path) if format is None else format
     _write(single, path, target, opset=opset, io_layout=io_layout, int8=int8, quant=quant)
 
 
@@ -199,19 +206,25 @@ def convert(
         UsageError: a wrong option, or ``dst`` can't be written.
         BackendError: with ``verify``, when a runtime fails.
     """
-    target = target_format or format_for(dst)
+    check_arguments("path", src=src, dst=dst)
+    check_arguments(
+        "text or None",
+        source_format=source_format,
+        target_format=target_format,
+        signature=signature,
+    )
+    check_arguments("text", io_layout=io_layout, int8=int8, quant=quant)
+    check_arguments("flag", verify=verify)
+    check_arguments("seed", seed=seed)
+    target = format_for(dst) if target_format is None else target_format
     check_writable(target)
     if _same_file(src, dst):
         raise UsageError(f"{os.fspath(dst)} is the source file; choose another name")
-    if verify:
-        if quant == "float":
-            raise UsageError(
-                "a model in floats rounds otherwise than its quantized source: nothing to verify",
-                hint="Verify the conversion with quant keep, and judge the floats by accuracy.",
-            )
-        from nnconv.diff.inputs import check_seed
-
-        check_seed(seed)
+    if verify and quant == "float":
+        raise UsageError(
+            "a model in floats rounds otherwise than its quantized source: nothing to verify",
+            hint="Verify the conversion with quant keep, and judge the floats by accuracy.",
+        )
     model = load(src, source_format, input_shapes=input_shapes)
     entry = choose_signature(model, signature)
     report = ConversionReport(

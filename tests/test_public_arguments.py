@@ -1,12 +1,14 @@
 """Arguments of the public functions that are of the wrong kind: each is told as what it is."""
 
 import gc
+import inspect
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nnconv
-from nnconv.errors import BackendError, InvalidModelError, UsageError
+from nnconv.errors import BackendError, InvalidModelError, NnconvError, UsageError
 from support.tflite_builder import TfliteBuilder
 
 
@@ -43,6 +45,102 @@ def test_a_wrong_option_is_named(name, value, source):
     with pytest.raises(UsageError, match=name):
         nnconv.convert(source, target, **{name: value})
     assert not target.exists()
+
+
+ANYTHING = [
+    None, True, 5, -1, 10**30, 5.0, float("nan"), "", "no such thing", "a\0b", "\ud800", b"", b"x",
+    bytearray(b"x"), [], ["x"], (1, 2), {}, {5: 5}, {"x": 5}, {"x": "23"}, object(), len, int,
+    np.zeros(2), np.array("x"), Path("no such thing"),
+]  # fmt: skip
+
+FITTING = {
+    "model": (str, Path),
+    "path": (str, Path),
+    "src": (str, Path),
+    "dst": (str, Path),
+    "verify": (bool,),
+    "seed": (int,),
+    "threads": (int,),
+    "opset": (int, type(None)),
+    "input_shapes": (dict, type(None)),
+    "format": (str, type(None)),
+    "source_format": (str, type(None)),
+    "target_format": (str, type(None)),
+    "signature": (str, type(None)),
+}
+"""The types that an argument may have; all others are strings."""
+
+OPTIONS = {
+    "reference": ("signature", "input_shapes"),
+    "onnxruntime:cpu": ("signature", "input_shapes", "threads"),
+    "litert:cpu": ("signature", "input_shapes", "threads", "resolver"),
+}
+
+
+def _calls():
+    """Each argument of each public function: function, what to give besides, its name."""
+    for name in nnconv.__all__:
+        function = getattr(nnconv, name)
+        if not inspect.isfunction(function):
+            continue
+        kinds = inspect.signature(function).parameters.items()
+        for argument in [n for n, p in kinds if p.kind is not p.VAR_KEYWORD]:
+            yield pytest.param(function, {}, argument, id=f"{name} {argument}")
+        if any(p.kind is p.VAR_KEYWORD for _, p in kinds):
+            for device, options in OPTIONS.items():
+                for option in options:
+                    yield pytest.param(
+                        function, {"device": device}, option, id=f"{name} {device} {option}"
+                    )
+
+
+@pytest.mark.parametrize(("function", "besides", "name"), list(_calls()))
+def test_arguments_of_wrong_kinds_are_usage_errors(function, besides, name, source, tmp_path):
+    """Whatever is given where something else belongs: never another error, and nothing is done."""
+    target = tmp_path / "b.onnx"
+    whole = {
+        nnconv.load: {"path": source},
+        nnconv.save: {"model": nnconv.load(source), "path": target},
+        nnconv.convert: {"src": source, "dst": target},
+        nnconv.compile: {"model": source, "device": "reference"},
+    }
+    told = 0
+    for value in ANYTHING:
+        fits = type(value) in FITTING.get(name, (str,)) or (
+            isinstance(value, Path) and Path in FITTING.get(name, ())
+        )
+        arguments = {**whole[function], **besides, name: value}
+        try:
+            function(**arguments)
+        except UsageError:
+            told += 1
+        except NnconvError:
+            assert fits, value  # such as a file that isn't there
+        else:
+            assert fits, value
+            target.unlink(missing_ok=True)
+        assert not target.exists()
+    assert told >= len(ANYTHING) - 10
+
+
+@pytest.mark.parametrize("value", [value for value in ANYTHING if value is not None])
+def test_feeds_of_wrong_kinds_are_usage_errors(value, source):
+    executable = nnconv.compile(source, "reference")
+    for feeds in (value, {"x": value}):
+        with pytest.raises(UsageError):
+            executable.run(feeds)
+
+
+def test_a_folder_is_no_file_to_write(source, tmp_path):
+    folder = tmp_path / "folder.onnx"
+    folder.mkdir()
+    for write in (
+        lambda: nnconv.save(nnconv.load(source), folder),
+        lambda: nnconv.convert(source, folder),
+    ):
+        with pytest.raises(UsageError, match="it is a folder"):
+            write()
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from nnconv.ir.graph import Model
     from nnconv.ir.types import Shape
 
-SUFFIXES = {".tflite": "tflite", ".lite": "tflite", ".onnx": "onnx"}
-"""Format by file suffix."""
+SUFFIXES = {".tflite": "tflite", ".lite": "tflite", ".onnx": "onnx", ".nnapi": "nnapi"}
+"""Format by file suffix. JSON twins and PyTorch's files are told by their content alone."""
 
-FORMATS = ("tflite", "onnx")
+FORMATS = ("tflite", "onnx", "nnapi")
 READABLE = FORMATS
 """Formats whose folder has a ``reader`` and a ``summary``."""
 
-WRITABLE = FORMATS
+WRITABLE = ("tflite", "onnx")
 
 _HEAD_BYTES = 4096
 """How much of a file is looked at to tell its format."""
@@ -45,6 +45,8 @@ def detect(path: str | os.PathLike[str]) -> str:
         raise InvalidModelError(error.strerror or str(error), path=os.fspath(path)) from error
     if head[4:8] == b"TFL3":
         return "tflite"
+    if import_module("nnconv.formats.nnapi.detect").is_nnapi(head, size):
+        return "nnapi"
     by_suffix = SUFFIXES.get(Path(path).suffix.lower())
     if by_suffix != "onnx" and import_module("nnconv.formats.onnx.detect").is_onnx(head, size):
         return "onnx"
@@ -85,7 +87,7 @@ def read_model(
         UnsupportedError: it has nodes that can't be imported.
         UsageError: the format can't be read, or an input has no such name.
     """
-    reader = _module(format or detect(path), "reader")
+    reader = _module(detect(path) if format is None else format, "reader")
     model: Model = reader.read(path, input_shapes=input_shapes)
     return model
 
@@ -97,7 +99,7 @@ def summarize(path: str | os.PathLike[str], format: str | None = None) -> Summar
         InvalidModelError: the file is broken.
         UsageError: the format can't be read.
     """
-    summary: Summary = _module(format or detect(path), "summary").summarize(path)
+    summary: Summary = _module(detect(path) if format is None else format, "summary").summarize(path)
     return summary
 
 

@@ -283,3 +283,21 @@ def test_shapes_in_an_onnx_file_are_checked_by_its_nodes(tmp_path: Path) -> None
     model.graph.value_info.append(info("h", FLOAT, [7]))
     made = to_tflite(model, tmp_path)
     assert made.interface().outputs == [("y", FLOAT, (6,))]
+
+
+def test_nodes_that_wait_for_each_other_are_named(tmp_path: Path) -> None:
+    """Those of the circle, in the order of their data, and no others."""
+    nodes = [
+        node("Relu", ["x"], ["before"], name="before"),
+        node("Add", ["before", "c"], ["a"], name="first"),
+        node("Neg", ["a"], ["b"]),
+        node("Relu", ["b"], ["c"], name="third"),
+        node("Abs", ["c"], ["y"], name="behind"),
+    ]
+    model = onnx_model(nodes, [info("x", FLOAT, [2])], [info("y", FLOAT, [2])])
+    with pytest.raises(InvalidModelError) as caught:
+        to_tflite(model, tmp_path)
+    _, _, told = caught.value.message.partition("nodes wait for each other's results: ")
+    assert sorted(told.split(", ")) == [
+        "Add at node #1 (`first`)", "Neg at node #2 (`b`)", "Relu at node #3 (`third`)",
+    ]  # fmt: skip

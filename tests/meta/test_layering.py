@@ -9,6 +9,7 @@ from meta.sources import package_sources, sources
 
 LAYERS = {
     "nnconv.errors": (),
+    "nnconv.checks": ("nnconv.errors",),
     "nnconv.ir": ("nnconv.errors",),
     "nnconv.ops": ("nnconv.errors", "nnconv.ir"),
     "nnconv.passes": ("nnconv.errors", "nnconv.ir", "nnconv.ops"),
@@ -29,6 +30,7 @@ LAYERS = {
         "nnconv.passes",
     ),
     "nnconv.backends": (
+        "nnconv.checks",
         "nnconv.errors",
         "nnconv.formats",
         "nnconv.ir",
@@ -59,6 +61,7 @@ LAYERS = {
     "nnconv.conversion": (
         "nnconv.backends",
         "nnconv.diff",
+        "nnconv.checks",
         "nnconv.errors",
         "nnconv.formats",
         "nnconv.ir",

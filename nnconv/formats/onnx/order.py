@@ -5,7 +5,7 @@ Depth first from each node in file order, so that a sorted file stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nnconv.formats.onnx import wire
@@ -43,15 +43,48 @@ def in_order(
             ]
             if state[index] == 1 or not needed:
                 if needed:
-                    raise scope.fail(f"nodes wait for each other's results: {nodes[index]!r}")
+                    raise scope.fail(_circle(nodes, makers, known))
                 state[index] = 2
                 stack.pop()
                 yield index, nodes[index]
                 continue
             state[index] = 1
             if any(state[other] == 1 for other in needed):
-                raise scope.fail(f"nodes wait for each other's results: {nodes[index]!r}")
+                raise scope.fail(_circle(nodes, makers, known))
             stack.extend(reversed(needed))
+
+
+_MOST_NAMED = 5
+
+
+def _circle(nodes: Sequence[wire.Node], makers: Mapping[str, int], known: set[str]) -> str:
+    """What to say of nodes that wait for each other: which ones, in the order of their data."""
+    needs = [
+        {makers[name] for name in reads(node) if name not in known and name in makers}
+        for node in nodes
+    ]
+    readers: dict[int, list[int]] = {}
+    for index, needed in enumerate(needs):
+        for other in needed:
+            readers.setdefault(other, []).append(index)
+    free = [index for index, needed in enumerate(needs) if not needed]
+    while free:
+        done = free.pop()
+        for reader in readers.get(done, ()):
+            needs[reader].discard(done)
+            if not needs[reader]:
+                free.append(reader)
+    path = [next(index for index, needed in enumerate(needs) if needed)]
+    while path[-1] not in path[:-1]:
+        path.append(min(needs[path[-1]]))
+    circle = path[path.index(path[-1]) : -1][::-1]
+    names = [f"{nodes[i].op_type} at node #{i} ({_title(nodes[i])})" for i in circle]
+    more = ["..."] if len(names) > _MOST_NAMED else []
+    return f"nodes wait for each other's results: {', '.join([*names[:_MOST_NAMED], *more])}"
+
+
+def _title(node: wire.Node) -> str:
+    return f"`{node.name or next(filter(None, node.outputs), '')}`"
 
 
 def _is_sorted(nodes: Sequence[wire.Node], known: set[str]) -> bool:

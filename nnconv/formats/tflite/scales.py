@@ -80,7 +80,7 @@ def lost_gain(node: Node) -> list[UnsupportedItem]:
     return [
         UnsupportedItem(
             op=node.op.name,
-            where=f"{node.origin or node.op.name} (`{name}`)",
+            where=f"{str(node.origin) or node.op.name} (`{name}`)",
             why="its result's scale is less than 2**-12 of that of what it is made of: "
             "LiteRT's QUANTIZE overflows",
             reason=Reason.IMPOSSIBLE,
