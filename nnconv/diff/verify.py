@@ -36,16 +36,17 @@ STATE_STEPS = 3
 
 TIMEOUT_SECONDS = 600.0
 
-DEVICES = {"tflite": "litert:cpu", "onnx": "onnxruntime:cpu"}
+SUBSTITUTE = "reference"
+
+DEVICES = {"tflite": "litert:cpu", "onnx": "onnxruntime:cpu", "nnapi": SUBSTITUTE}
 """What runs the files of a format."""
 
 KERNEL_SETS: dict[str, tuple[dict[str, Any], ...]] = {
     "tflite": ({"resolver": "xnn"}, {"resolver": "opt"}),
     "onnx": ({"optimize": True}, {"optimize": False}),
+    "nnapi": ({},),
 }
 """The options under which a source runs: other kernels, which round otherwise."""
-
-SUBSTITUTE = "reference"
 
 HEADER = ("output", "largest difference", "allowed", "why", "")
 
@@ -181,7 +182,8 @@ def verify_conversion(
         jobs = _Jobs(Path(name), deadline)
         try:
             moved = [_moved(steps, model.inputs, report) for steps in rounds]
-            result_job = jobs.start(report.target, DEVICES[report.target_format], moved, threads=1)
+            device = DEVICES[report.target_format]
+            result_job = jobs.start(report.target, device, moved, **_one_thread(device))
             source = _run_source(jobs, report, model, rounds)
             result = jobs.wait(result_job)
         finally:
@@ -283,10 +285,11 @@ def _run_source(
     """Run the source on its runtime, or, where that refuses it, on the reference backend."""
     shapes = {v.name: v.shape for v in model.inputs if v.name and v.shape is not None}
     options: dict[str, Any] = {"signature": report.signature, "input_shapes": shapes}
-    own = options if report.source_format == "tflite" else {}
+    own = {} if report.source_format == "onnx" else options
     device = DEVICES[report.source_format]
+    own = {**own, **_one_thread(device)}
     started = [
-        jobs.start(report.source, device, rounds, threads=1, **kernels, **own)
+        jobs.start(report.source, device, rounds, **kernels, **own)
         for kernels in KERNEL_SETS[report.source_format]
     ]
     outcomes = [jobs.wait(job) for job in started]
@@ -300,6 +303,11 @@ def _run_source(
                 f"{report.source} can't be verified: {outcome.error}",
                 hint=f"The conversion itself is complete: {report.target} is written.",
             )
+    if device == SUBSTITUTE:
+        raise BackendError(
+            f"{report.source} can't be verified: {outcomes[0].error}",
+            hint=f"The conversion itself is complete: {report.target} is written.",
+        )
     substitute = jobs.wait(jobs.start(report.source, SUBSTITUTE, rounds, **options))
     if substitute.results[0] is None:
         raise BackendError(
@@ -308,6 +316,11 @@ def _run_source(
         )
     note = f"{device} can't run the source, nnconv's reference did: {outcomes[0].error}"
     return _Source(SUBSTITUTE, [substitute], [note])
+
+
+def _one_thread(device: str) -> dict[str, Any]:
+    """The option that keeps a device's runtime to one thread, where it would start more."""
+    return {} if device == SUBSTITUTE else {"threads": 1}
 
 
 def _compare(

@@ -99,7 +99,9 @@ def summarize(path: str | os.PathLike[str], format: str | None = None) -> Summar
         InvalidModelError: the file is broken.
         UsageError: the format can't be read.
     """
-    summary: Summary = _module(detect(path) if format is None else format, "summary").summarize(path)
+    summary: Summary = _module(detect(path) if format is None else format, "summary").summarize(
+        path
+    )
     return summary
 
 

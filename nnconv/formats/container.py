@@ -16,6 +16,7 @@ from nnconv.errors import InvalidModelError
 from nnconv.formats.atomic import replacing
 from nnconv.formats.constants import Array, Place, Tensors, in_base64
 from nnconv.formats.json_check import JsonError, parse_json
+from nnconv.formats.marks import is_container
 from nnconv.formats.safetensors import chunks, map_file, parse
 
 TWIN_SUFFIX = ".json"
@@ -40,11 +41,7 @@ class Container:
 
     def is_own(self, head: bytes, size: int) -> bool:
         """Whether a file of ``size`` bytes that starts with ``head`` is one of this format."""
-        name = f'"{self.key}"'.encode()
-        if head[:1] in (b"{", b" ", b"\n"):
-            return name in head
-        length = int.from_bytes(head[:8], "little")
-        return head[8:9] == b"{" and length <= size - 8 and name in head
+        return is_container(self.key, head, size)
 
     def read(
         self, source: str | os.PathLike[str] | bytes, *, name: str = ""

@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 from typing import NamedTuple
 
 from nnconv.errors import UsageError
-from nnconv.formats import FORMATS
+from nnconv.formats import FORMATS, WRITABLE
 from nnconv.ir.op import Op
 
 
@@ -34,6 +34,11 @@ def op_support(format_name: str) -> OpSupport:
     if format_name not in FORMATS:
         raise UsageError(f"there is no format {format_name!r}; formats are {', '.join(FORMATS)}.")
     importer = import_module(f"nnconv.formats.{format_name}.importer")
+    write = _written(format_name) if format_name in WRITABLE else {}
+    return OpSupport(sorted(importer.importers()), write)
+
+
+def _written(format_name: str) -> dict[str, str]:
     exporter_of = import_module(f"nnconv.formats.{format_name}.exporter").exporter_of
     decomposes = format_name != "onnx"  # whose exporters spell what it lacks themselves
     write = {}
@@ -42,7 +47,7 @@ def op_support(format_name: str) -> OpSupport:
             write[op.__name__] = "own"
         elif decomposes and _is_decomposed(op):
             write[op.__name__] = "decomposed"
-    return OpSupport(sorted(importer.importers()), dict(sorted(write.items())))
+    return dict(sorted(write.items()))
 
 
 def _is_decomposed(op: type[Op]) -> bool:

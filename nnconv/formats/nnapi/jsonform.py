@@ -23,6 +23,7 @@ from nnconv.formats.constants import (
     shortest,
 )
 from nnconv.formats.json_check import JsonError, compile_schema
+from nnconv.formats.marks import KEYS
 from nnconv.formats.nnapi.types import (
     NUMPY,
     SCALARS,
@@ -32,7 +33,7 @@ from nnconv.formats.nnapi.types import (
 from nnconv.formats.nnapi.wire import ChannelQuant, Graph, Lifetime, Model, Operand, Operation
 from nnconv.schemas import read_schema
 
-FORMAT = "nnconv.nnapi"
+FORMAT = KEYS["nnapi"]
 VERSION = 1
 
 TENSOR_CODES = {

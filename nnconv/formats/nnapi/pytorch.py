@@ -18,41 +18,25 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nnconv.errors import InvalidModelError
+from nnconv.formats.nnapi.detect import (
+    MOST_COUNT,
+    STREAM_HEADER,
+    STREAM_OPERAND,
+    STREAM_VERSION,
+)
 from nnconv.formats.nnapi.types import NUMPY, OperandCode, OperationCode
 from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand, Operation
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-VERSION = 1
-MOST_COUNT = 1 << 24
-"""PyTorch's loader takes no count that is larger."""
-
 IMMEDIATE, NUMBERED_BUFFER, NUMBERED_MEMORY = 0, 2, 3
 """Where the stream says that a value lies."""
 
-_HEADER = struct.Struct("<6i")
-_OPERAND = struct.Struct("<iIfi")
 _VALUE = struct.Struct("<iiI")
 _OPERATION = struct.Struct("<iII")
 _BUFFER = struct.Struct("<III")
 
 STREAM_SUFFIX = ".nnapi.bin"
-
-
-def is_stream(head: bytes, size: int) -> bool:
-    """Whether a file of ``size`` bytes that starts with ``head`` is such a stream.
-
-    Its first two operands are always the bools false and true.
-    """
-    if len(head) < _HEADER.size + 2 * _OPERAND.size:
-        return False
-    version, operands, values, operations, inputs, outputs = _HEADER.unpack_from(head)
-    counts = (operands, values, operations, inputs, outputs)
-    if version != VERSION or any(not 0 <= count < MOST_COUNT for count in counts):
-        return False
-    least = 16 * operands + 12 * (values + operations) + 4 * (inputs + outputs)
-    bools = struct.pack("<iIfi", OperandCode.BOOL, 0, 0.0, 0) * 2
-    return size >= _HEADER.size + least and head[_HEADER.size :].startswith(bools)
 
 
 class Reader:
@@ -99,12 +83,12 @@ def read_stream(stream: bytes, weights: Sequence[Array] = (), *, path: str = "")
         InvalidModelError: the stream is broken, or a buffer doesn't fit an operand.
     """
     r = Reader(stream, path)
-    version, *counts = r.records(_HEADER, 1, "the header")[0]
-    if version != VERSION:
-        raise r.fail(f"version {version}, must be {VERSION}")
+    version, *counts = r.records(STREAM_HEADER, 1, "the header")[0]
+    if version != STREAM_VERSION:
+        raise r.fail(f"version {version}, must be {STREAM_VERSION}")
     if any(not 0 <= count < MOST_COUNT for count in counts):
         raise r.fail(f"the counts {counts}, each must be from 0 to {MOST_COUNT - 1}")
-    kinds = r.records(_OPERAND, counts[0], "the operands")
+    kinds = r.records(STREAM_OPERAND, counts[0], "the operands")
     values = r.records(_VALUE, counts[1], "the values")
     codes = r.records(_OPERATION, counts[2], "the operations")
     operands = [

@@ -60,11 +60,6 @@ _FAILURES = (
 """What a broken pickle can make Python's unpickler raise."""
 
 
-def is_archive(head: bytes) -> bool:
-    """Whether a file that starts with ``head`` is a zip archive, or PyTorch's other container."""
-    return head.startswith(b"PK\x03\x04") or head[4:8] == b"PTMF"
-
-
 class Module:
     """An object of the pickle: its class's name and its state."""
 

@@ -13,11 +13,12 @@ from typing import Any
 from nnconv.errors import InvalidModelError
 from nnconv.formats.constants import ENTRIES, Place, Tensors, plain_constant, read_constant
 from nnconv.formats.json_check import JsonError, compile_schema
+from nnconv.formats.marks import KEYS
 from nnconv.formats.nnrt.types import NEWEST, NUMPY, STORAGE, DataType, OperationType, TensorType
 from nnconv.formats.nnrt.wire import BITS, Graph, Operation, QuantParams, Tensor
 from nnconv.schemas import read_schema
 
-FORMAT = "nnconv.nnrt"
+FORMAT = KEYS["nnrt"]
 VERSION = 1
 
 

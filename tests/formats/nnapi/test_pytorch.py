@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnconv.errors import InvalidModelError, NnconvError, UsageError
-from nnconv.formats.nnapi import pytorch, pytorch_archive
+from nnconv.formats.nnapi import detect, pytorch, pytorch_archive
 from nnconv.formats.nnapi.check import problems
 from nnconv.formats.nnapi.types import OperandCode, OperationCode
 from support.nnapi_models import FLOAT, NnapiBuilder, add_model, assert_same
@@ -43,9 +43,9 @@ def test_a_stream_gives_the_model_back():
     stream, weights = stream_of(model())
     assert [weight.size for weight in weights] == [8]
     assert_same(pytorch.read_stream(stream, weights), model())
-    assert pytorch.is_stream(stream[:64], len(stream))
-    assert not pytorch.is_stream(b"\x00" * 64, 64)
-    assert not pytorch.is_stream(stream[:20], len(stream))
+    assert detect.is_stream(stream[:64], len(stream))
+    assert not detect.is_stream(b"\x00" * 64, 64)
+    assert not detect.is_stream(stream[:20], len(stream))
 
 
 def test_weights_lie_beside_a_stream_in_a_file(tmp_path):
@@ -126,7 +126,7 @@ def archive(tmp_path, tree, **members):
 
 def test_a_saved_module_gives_the_model_back(tmp_path):
     path = archive(tmp_path, ("Root", {"a": ("Inner", {"mod": ("Nnapi", nnapi_state(model()))})}))
-    assert pytorch_archive.is_archive(path.read_bytes()[:16])
+    assert detect.is_archive(path.read_bytes()[:16])
     found = pytorch_archive.read(path)
     wanted = model()
     wanted.relaxed = True
