@@ -183,6 +183,21 @@ def test_functions_of_an_onnx_model_are_inlined(attribute: bool, tmp_path: Path)
     check_against_onnxruntime(made, [np.float32([-4, 1, -2])])
 
 
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+@pytest.mark.parametrize("name", ["Relu", "Gelu", "HardSwish", "Softplus", "Mish"])
+def test_functions_named_like_a_standard_op_are_not_called(
+    name: str, domain: str, tmp_path: Path
+) -> None:
+    """Runtimes have that op themselves, also where ONNX defines it by others."""
+    body = [node("Neg", ["a"], ["b"])]
+    function = helper.make_function(domain, name, ["a"], ["b"], body, [helper.make_opsetid("", 21)])
+    called = [node(name, ["x"], ["y"], domain=domain)]
+    model = onnx_model(
+        called, [info("x", FLOAT, [3])], [info("y", FLOAT, [3])], functions=[function], opset=21
+    )
+    check_against_onnxruntime(to_tflite(model, tmp_path), [np.float32([-4, 1, -2])])
+
+
 # ---------------------------------------------------------------- recurrent layers
 
 

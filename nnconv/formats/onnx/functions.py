@@ -147,6 +147,18 @@ def check_unchanged(source: Source, since: int) -> None:
         )
 
 
+def is_defined(source: Source, domain: str) -> bool:
+    """Whether ``domain`` is one of ONNX's own, and has a node's op in the model's version of it."""
+    if domain not in _STANDARD_DOMAINS:
+        return False
+    import onnx
+
+    return bool(onnx.defs.has(source.node.op_type, source.version, domain))
+
+
+_STANDARD_DOMAINS = ("", "ai.onnx.ml")
+
+
 def definition(source: Source) -> wire.Function | None:
     """ONNX's own definition of a node's op by simpler ops, if it has one."""
     import onnx

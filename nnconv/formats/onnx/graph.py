@@ -186,14 +186,19 @@ class GraphImport:
             self._stand_in(node)
 
     def _importer(self, source: Source, domain: str) -> Importer:
-        """What imports a node: its function, its importer, or ONNX's own definition of its op."""
+        """What imports a node: its importer, its function, or ONNX's own definition of its op.
+
+        A model's function with the name of an op that runtimes have is theirs, not the model's.
+        """
         node = source.node
         function = self.file.functions.get((domain, node.op_type, node.overload))
-        if function is not None:
-            from nnconv.formats.onnx.functions import inline
-
-            return partial(inline, function=function)
         importer = importer_of(f"{domain}:{node.op_type}" if domain else node.op_type)
+        if function is not None:
+            from nnconv.formats.onnx.functions import inline, is_defined
+
+            known = bool(source.version) and (importer is not None or is_defined(source, domain))
+            if node.overload or not known:
+                return partial(inline, function=function)
         if importer is None:
             from nnconv.formats.onnx.functions import expand
 
