@@ -26,35 +26,54 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from nnconv.decompositions.base import Evaluate, Refused, replace
+from nnconv.decompositions.base import Refused
 from nnconv.errors import Reason, UnsupportedItem
+from nnconv.formats.graphexport import (
+    FLOAT32,
+    NO_TYPES,
+    FileExport,
+    GraphExport,
+    NotExportable,
+    data_operands,
+    own_outputs,
+)
 from nnconv.formats.tflite import build
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
 from nnconv.formats.tflite.scales import check_gain, lost_gain, unfit_scales
 from nnconv.formats.tflite.types import CODES, quantization_of
 from nnconv.formats.tflite.unread import without_unread
-from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Activation, Op, Role
+from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType
-from nnconv.ops.quantize import Cast, Dequantize, Quantize
-from nnconv.ops.shape import Identity
+
+__all__ = [
+    "ACTIVATION_CODES",
+    "CODES8",
+    "FLOAT32",
+    "NO_TYPES",
+    "Exporter",
+    "FileTarget",
+    "NotExportable",
+    "Target",
+    "data_operands",
+]
 
 Exporter: TypeAlias = "Callable[[Node, Target], None]"
 
 Options: TypeAlias = "tuple[str, Mapping[str, Any]] | None"
 """A table's name in the schema, and its fields; those left out have the schema's defaults."""
 
-FLOAT32 = frozenset({DType.FLOAT32})
-NO_TYPES: frozenset[DType] = frozenset()
 CODES8 = frozenset({DType.INT8, DType.UINT8})
 ACTIVATION_CODES = CODES8 | {DType.INT16}
 """Types of quantized activations that most kernels take."""
 
 MOST_BROADCAST = 8
 """Up to this rank kernels transpose, and take operands of different shapes."""
+
+_WIDE_FIELDS = frozenset({"seed", "seed2"})
+"""Fields of options that are int64."""
 
 _OF_FEW_DIMENSIONS = {
     "TRANSPOSE": 1,
@@ -71,9 +90,6 @@ _OF_FEW_DIMENSIONS = {
 }
 """How many operands of each operator are data that are broadcast, or transposed."""
 
-MOST_STEPS = 24
-"""How often what a node was replaced by may itself be replaced."""
-
 
 @cache
 def _family(stem: str) -> dict[type[Op], Exporter]:
@@ -87,28 +103,22 @@ def exporter_of(op: type[Op]) -> Exporter | None:
 
 
 @dataclass
-class FileTarget:
+class FileTarget(FileExport):
     """The file under construction.
 
     Attributes:
-        evaluate: runs one node on constants.
         subgraphs: the finished subgraphs; an entry is None while its graph is being exported.
-        notes: what a user should know of how nodes were carried over.
-        islands: by op, the results of nodes on codes that compute with floats, and why they do.
         own_states: states that an operator may keep in a variable tensor: before and after a run.
         kept: those of them that one does keep, as they are before a run.
     """
 
-    evaluate: Evaluate
     subgraphs: list[build.Subgraph | None] = field(default_factory=list)
-    notes: dict[str, None] = field(default_factory=dict)
-    islands: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     own_states: Mapping[Value, Value] = field(default_factory=dict)
     kept: set[Value] = field(default_factory=set)
 
     def subgraph(self, graph: Graph) -> tuple[int, list[UnsupportedItem]]:
         """Export a graph as a subgraph; gives its index and what couldn't be exported."""
-        own_outputs(graph)
+        own_outputs(graph, widened=True)  # XNNPACK's DEQUANTIZE doesn't give outputs then
         index = len(self.subgraphs)
         self.subgraphs.append(None)
         target = Target(self)
@@ -124,41 +134,29 @@ class FileTarget:
         return index, refused
 
 
-def own_outputs(graph: Graph, *, inputs: bool = False) -> None:
-    """Let no output be a constant, nor stand among the outputs twice; nor, at will, be an input.
-
-    Nor be widened from a constant alone: XNNPACK's DEQUANTIZE doesn't give outputs then.
-    """
-    seen = set()
-    builder = Builder(graph)
-    for place, value in enumerate(graph.outputs):
-        free = value.producer is not None or (value.data is None and not inputs)
-        if free and value not in seen and not _is_widened_constant(value):
-            seen.add(value)
-            continue
-        copies = builder.add_typed(Identity(), [value], [value.type], names=[value.name])
-        graph.outputs[place] = copies[0]
+ACTIVATION_NUMBERS = {
+    Activation.NONE: 0,
+    Activation.RELU: 1,
+    Activation.RELU_N1_TO_1: 2,
+    Activation.RELU6: 3,
+}
+"""Fused activations that kernels apply; the others stand as ops of their own."""
 
 
-def _is_widened_constant(value: Value) -> bool:
-    if value.producer is None or not isinstance(value.producer.op, Cast | Dequantize):
-        return False
-    operand = value.producer.inputs[0]
-    return operand is not None and operand.data is not None
-
-
-class Target:
+class Target(GraphExport):
     """A TFLite subgraph under construction, as exporters see it.
 
     Attributes:
         file: the file that it belongs to.
         tensors: its tensors so far.
         operators: its operators so far.
-        current: the IR node being exported.
     """
 
+    format_name = "TFLite"
+    activation_numbers = ACTIVATION_NUMBERS
+
     def __init__(self, file: FileTarget) -> None:
-        self.file = file
+        self.file: FileTarget = file
         self.tensors: list[build.Tensor] = []
         self.operators: list[build.Operator] = []
         self.current: Node | None = None
@@ -317,7 +315,9 @@ class Target:
         """
         if options is not None:
             for key, number in options[1].items():
-                if isinstance(number, int) and not -_GREATEST - 1 <= number <= _GREATEST:
+                if not isinstance(number, int) or key in _WIDE_FIELDS:
+                    continue
+                if not -_GREATEST - 1 <= number <= _GREATEST:
                     raise Refused(f"{key} is {number}, numbers of .tflite files are int32")
         if name in _OF_FEW_DIMENSIONS:
             shapes = {tuple(self.tensors[i].shape) for i in inputs[: _OF_FEW_DIMENSIONS[name]]}
@@ -384,126 +384,27 @@ class Target:
             raise self.to_floats(f"the operator's steps are coarser than those of `{value.name}`")
         return quant
 
-    # ---------------------------------------------------------------- refusals
-
-    def require(
-        self,
-        node: Node,
-        *,
-        plain: frozenset[DType],
-        codes: frozenset[DType] = NO_TYPES,
-        operands: Sequence[int] | None = None,
-    ) -> None:
-        """See that operands (the data ones when None) have types that the operator takes.
-
-        ``plain`` are those of numbers as such, ``codes`` those of codes.
-
-        Raises:
-            Refused: one has another; the node will be done in one of ``plain`` instead.
-        """
-        places = tuple(data_operands(node) if operands is None else operands)
-        for place in places:
-            value = node.inputs[place]
-            if value is None:
-                continue
-            if value.dtype not in (codes if value.type.has_codes else plain):
-                raise Refused(
-                    f"operand `{value.name}` is {value.type}", types=plain, operands=places
-                )
-
-    def refused(self, why: str, *, reason: Reason = Reason.IMPOSSIBLE, hint: str = "") -> Refused:
-        """The exception to raise for a node that TFLite doesn't take as it is."""
-        return Refused(why, reason=reason, hint=hint)
-
-    def to_floats(self, why: str) -> Refused:
-        """The exception to raise for codes that the operator doesn't take: floats will do."""
-        return Refused(why, types=NO_TYPES)
-
-    def activation(self, activation: Activation) -> int:
-        """The number of a fused activation.
-
-        Raises:
-            Refused: kernels don't apply it; it will be a node of its own instead.
-        """
-        number = ACTIVATION_NUMBERS.get(activation)
-        if number is None:
-            raise Refused(f"fused activation {activation.value}", activation=True)
-        return number
-
-    def note(self, text: str) -> None:
-        """Tell the user something, once."""
-        self.file.notes[text] = None
-
     # ---------------------------------------------------------------- whole graphs
 
-    def run(self, graph: Graph) -> list[UnsupportedItem]:
-        """Export every node of a graph whose inputs are declared.
+    def exporter_of(self, op: type[Op]) -> Exporter | None:
+        """The exporter of an op."""
+        return exporter_of(op)
 
-        Returns what couldn't be exported.
-        """
-        refused: list[UnsupportedItem] = []
-        for node in graph.nodes:
-            refused += self._export(node, MOST_STEPS)
-        self.current = None
-        return refused
+    def unfit(self, node: Node) -> list[UnsupportedItem]:
+        """Scales that no file holds."""
+        return unfit_scales((*node.inputs, *node.outputs)) or lost_gain(node)
 
-    def _export(self, node: Node, steps: int) -> list[UnsupportedItem]:
-        """Export one node, or what takes its place."""
-        mark = self._mark()
-        self.current = node
-        beyond = unfit_scales((*node.inputs, *node.outputs)) or lost_gain(node)
-        if beyond:
-            self._stand_in(node)
-            return beyond
-        try:
-            check_gain(node)
-            (exporter_of(type(node.op)) or _no_form)(node, self)
-        except NotExportable as refusal:
-            self._stand_in(node)
-            return list(refusal.items)
-        except Refused as refusal:
-            self._back_to(mark)
-            where = str(node.origin) or node.op.name
-            name = node.outputs[0].name if node.outputs else ""
-            item = UnsupportedItem(
-                op=node.op.name,
-                where=f"{where} (`{name}`)",
-                why=refusal.why,
-                reason=refusal.reason,
-                hint=refusal.hint,
-            )
-            coded = _reads_codes(node)
-            parts = replace(node, refusal, self.file.evaluate) if steps else None
-            if parts is None:
-                self._stand_in(node)
-                return [item]
-            if coded and any(isinstance(part.op, Dequantize) for part in parts):
-                self.file.islands.setdefault(node.op.name, []).append((name, refusal.why))
-        else:
-            return []
-        return [again for part in parts for again in self._export(part, steps - 1)]
+    def vet(self, node: Node) -> None:
+        """See that kernels can multiply by the ratio of its scales."""
+        check_gain(node)
 
-    def _stand_in(self, node: Node) -> None:
-        """Give tensors to the results of a node that failed, so that the rest is looked at too."""
-        for value in node.outputs:
-            self._index.setdefault(value, 0)
+    def growing(self) -> tuple[list[Any] | dict[Any, Any], ...]:
+        """Everything that an exporter adds to."""
+        return self.tensors, self.operators, self._index, self._consts, self.file.subgraphs
 
-    def _mark(self) -> tuple[int, ...]:
-        return (
-            len(self.tensors),
-            len(self.operators),
-            len(self._index),
-            len(self._consts),
-            len(self.file.subgraphs),
-        )
-
-    def _back_to(self, mark: tuple[int, ...]) -> None:
-        """Forget what a refused node has added."""
-        tensors, operators, index, consts, subgraphs = mark
-        del self.tensors[tensors:], self.operators[operators:], self.file.subgraphs[subgraphs:]
-        for table, size in ((self._index, index), (self._consts, consts)):
-            while len(table) > size:
-                table.popitem()
+    def stand_in(self, value: Value) -> None:
+        """Give a tensor to a result of a node that failed."""
+        self._index.setdefault(value, 0)
 
     def finish(self, graph: Graph) -> build.Subgraph:
         """The subgraph, once every node is exported."""
@@ -513,28 +414,9 @@ class Target:
         return without_unread(whole)
 
 
-def _reads_codes(node: Node) -> bool:
-    """Whether a node works on codes that are no constants, and is no conversion itself."""
-    return not isinstance(node.op, Quantize | Dequantize) and any(
-        v is not None and v.type.has_codes and v.data is None for v in node.inputs
-    )
-
-
 def has_wide_point(dtype: DType, quant: Quant | None) -> bool:
     """Whether codes have 16 bits and a zero point, which no kernel knows."""
     return dtype is DType.INT16 and quant is not None and not quant.is_symmetric
-
-
-def _no_form(_node: Node, _target: Target) -> None:
-    raise Refused("no TFLite form is known", reason=Reason.NOT_IMPLEMENTED)
-
-
-class NotExportable(Exception):  # noqa: N818 - a refusal that the writer collects, not an error
-    """Raised by an exporter for what nothing can take the place of, such as a body's contents."""
-
-    def __init__(self, *items: UnsupportedItem) -> None:
-        super().__init__("; ".join(map(str, items)))
-        self.items = items
 
 
 _FINEST = 0.9
@@ -552,11 +434,6 @@ def export_lacking(node: Node, t: Target) -> None:
     if any(v is not None and v.type.has_codes for v in (*node.inputs, *node.outputs)):
         raise t.to_floats(f"TFLite has no {node.op.name}")
     raise t.refused(f"TFLite has no {node.op.name}")
-
-
-def data_operands(node: Node) -> list[int]:
-    """The numbers of a node's data operands."""
-    return [i for i in range(len(node.inputs)) if node.op.role(i) is Role.DATA]
 
 
 _GREATEST = DType.INT32.int_range[1]
@@ -593,12 +470,3 @@ def stored(data: np.ndarray | None, dtype: DType) -> np.ndarray | None:
     if data is not None and dtype is DType.BFLOAT16:
         return data.view(np.uint16)
     return data
-
-
-ACTIVATION_NUMBERS = {
-    Activation.NONE: 0,
-    Activation.RELU: 1,
-    Activation.RELU_N1_TO_1: 2,
-    Activation.RELU6: 3,
-}
-"""Fused activations that kernels apply; the others stand as ops of their own."""

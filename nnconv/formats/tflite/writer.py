@@ -6,9 +6,10 @@ from collections import Counter
 
 from nnconv.decompositions.base import Evaluate
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
+from nnconv.formats.graphexport import own_outputs
 from nnconv.formats.tflite import build
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
-from nnconv.formats.tflite.exporter import FileTarget, own_outputs
+from nnconv.formats.tflite.exporter import FileTarget
 from nnconv.formats.tflite.ownstates import find_own_states
 from nnconv.formats.tflite.resources import keep_states
 from nnconv.formats.written import Written
@@ -39,7 +40,7 @@ def to_wire(
             reason=Reason.IMPOSSIBLE,
         )
         raise UnsupportedError([item], path=model.source)
-    own_outputs(graph, inputs=True)
+    own_outputs(graph, inputs=True, widened=True)
     target = FileTarget(evaluate, own_states=find_own_states(graph, signature.states))
     _, refused = target.subgraph(graph)
     if refused:
@@ -66,7 +67,7 @@ def to_wire(
         outputs=[main.tensors[i].name for i in main.outputs],
         renamed=renamed,
         counts=dict(counts),
-        notes=[*target.notes, *_islands(target)],
+        notes=target.told("TFLite"),
     )
     return file, report
 
@@ -100,14 +101,6 @@ def _distinct(kind: str, names: list[str]) -> list[str]:
         given.add(new)
         result.append(new)
     return result
-
-
-def _islands(target: FileTarget) -> list[str]:
-    return [
-        f"{op} computes with floats between quantized values, TFLite doesn't take its codes "
-        f"({len(found)}, first `{found[0][0]}`: {found[0][1]})"
-        for op, found in target.islands.items()
-    ]
 
 
 def _signatures(model: Model, signature: Signature, main: build.Subgraph) -> list[build.Signature]:

@@ -1,0 +1,253 @@
+"""Exporting graphs node by node: what the exporters of all formats with decompositions share.
+
+A node goes to the exporter of its op. What that refuses (``Refused``) is done in other types or
+decomposed (``nnconv.decompositions``), and what came of it is exported in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from nnconv.decompositions.base import Evaluate, Refused, replace
+from nnconv.errors import Reason, UnsupportedItem
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Activation, Op, Role
+from nnconv.ops.quantize import Cast, Dequantize, Quantize
+from nnconv.ops.shape import Identity
+
+FLOAT32 = frozenset({DType.FLOAT32})
+NO_TYPES: frozenset[DType] = frozenset()
+
+MOST_STEPS = 24
+"""How often what a node was replaced by may itself be replaced."""
+
+
+class NotExportable(Exception):  # noqa: N818 - a refusal that the writer collects, not an error
+    """Raised by an exporter for what nothing can take the place of, such as a body's contents."""
+
+    def __init__(self, *items: UnsupportedItem) -> None:
+        super().__init__("; ".join(map(str, items)))
+        self.items = items
+
+
+@dataclass
+class FileExport:
+    """The file under construction.
+
+    Attributes:
+        evaluate: runs one node on constants.
+        notes: what a user should know of how nodes were carried over.
+        islands: by op, the results of nodes on codes that compute with floats, and why they do.
+    """
+
+    evaluate: Evaluate
+    notes: dict[str, None] = field(default_factory=dict)
+    islands: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+
+    def told(self, format_name: str) -> list[str]:
+        """The notes, islands among them."""
+        return [
+            *self.notes,
+            *(
+                f"{op} computes with floats between quantized values, {format_name} doesn't take "
+                f"its codes ({len(found)}, first `{found[0][0]}`: {found[0][1]})"
+                for op, found in self.islands.items()
+            ),
+        ]
+
+
+class GraphExport:
+    """A graph being exported, as exporters see it.
+
+    Attributes:
+        format_name: what messages call the format.
+        activation_numbers: the fused activations that the format knows.
+        file: the file that it belongs to.
+        current: the IR node being exported.
+    """
+
+    format_name: ClassVar[str]
+    activation_numbers: ClassVar[Mapping[Activation, int]]
+    file: FileExport
+    current: Node | None
+
+    # ---------------------------------------------------------------- what a format says
+
+    def exporter_of(self, op: type[Op]) -> Callable[[Node, Any], None] | None:
+        """The exporter of an op."""
+        raise NotImplementedError
+
+    def unfit(self, node: Node) -> list[UnsupportedItem]:
+        """What keeps a node from being exported in whatever form."""
+        return []
+
+    def vet(self, node: Node) -> None:
+        """See to a node before its exporter does.
+
+        Raises:
+            Refused: it must become something else.
+        """
+
+    def growing(self) -> tuple[list[Any] | dict[Any, Any], ...]:
+        """Everything that an exporter adds to: a refused node's additions are taken out again."""
+        raise NotImplementedError
+
+    def stand_in(self, value: Value) -> None:
+        """Let a value of a node that failed have something, so that the rest is looked at too."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------- refusals
+
+    def require(
+        self,
+        node: Node,
+        *,
+        plain: frozenset[DType],
+        codes: frozenset[DType] = NO_TYPES,
+        operands: Sequence[int] | None = None,
+    ) -> None:
+        """See that operands (the data ones when None) have types that the operator takes.
+
+        ``plain`` are those of numbers as such, ``codes`` those of codes.
+
+        Raises:
+            Refused: one has another; the node will be done in one of ``plain`` instead.
+        """
+        places = tuple(data_operands(node) if operands is None else operands)
+        for place in places:
+            value = node.inputs[place]
+            if value is None:
+                continue
+            if value.dtype not in (codes if value.type.has_codes else plain):
+                raise Refused(
+                    f"operand `{value.name}` is {value.type}", types=plain, operands=places
+                )
+
+    def refused(self, why: str, *, reason: Reason = Reason.IMPOSSIBLE, hint: str = "") -> Refused:
+        """The exception to raise for a node that the format doesn't take as it is."""
+        return Refused(why, reason=reason, hint=hint)
+
+    def to_floats(self, why: str) -> Refused:
+        """The exception to raise for codes that the operator doesn't take: floats will do."""
+        return Refused(why, types=NO_TYPES)
+
+    def activation(self, activation: Activation) -> int:
+        """The number of a fused activation.
+
+        Raises:
+            Refused: kernels don't apply it; it will be a node of its own instead.
+        """
+        number = self.activation_numbers.get(activation)
+        if number is None:
+            raise Refused(f"fused activation {activation.value}", activation=True)
+        return number
+
+    def note(self, text: str) -> None:
+        """Tell the user something, once."""
+        self.file.notes[text] = None
+
+    # ---------------------------------------------------------------- whole graphs
+
+    def run(self, graph: Graph) -> list[UnsupportedItem]:
+        """Export every node of a graph whose inputs are declared.
+
+        Returns what couldn't be exported.
+        """
+        refused: list[UnsupportedItem] = []
+        for node in graph.nodes:
+            refused += self._export(node, MOST_STEPS)
+        self.current = None
+        return refused
+
+    def _export(self, node: Node, steps: int) -> list[UnsupportedItem]:
+        """Export one node, or what takes its place."""
+        mark = [len(things) for things in self.growing()]
+        self.current = node
+        if beyond := self.unfit(node):
+            self._stand_in(node)
+            return beyond
+        try:
+            self.vet(node)
+            (self.exporter_of(type(node.op)) or _no_form)(node, self)
+        except NotExportable as refusal:
+            self._stand_in(node)
+            return list(refusal.items)
+        except Refused as refusal:
+            self._back_to(mark)
+            where = str(node.origin) or node.op.name
+            name = node.outputs[0].name if node.outputs else ""
+            item = UnsupportedItem(
+                op=node.op.name,
+                where=f"{where} (`{name}`)",
+                why=refusal.why,
+                reason=refusal.reason,
+                hint=refusal.hint,
+                node=node.origin.index,
+            )
+            coded = _reads_codes(node)
+            parts = replace(node, refusal, self.file.evaluate) if steps else None
+            if parts is None:
+                self._stand_in(node)
+                return [item]
+            if coded and any(isinstance(part.op, Dequantize) for part in parts):
+                self.file.islands.setdefault(node.op.name, []).append((name, refusal.why))
+        else:
+            return []
+        return [again for part in parts for again in self._export(part, steps - 1)]
+
+    def _stand_in(self, node: Node) -> None:
+        for value in node.outputs:
+            self.stand_in(value)
+
+    def _back_to(self, mark: Sequence[int]) -> None:
+        """Forget what a refused node has added."""
+        for things, size in zip(self.growing(), mark, strict=True):
+            if isinstance(things, list):
+                del things[size:]
+            else:
+                while len(things) > size:
+                    things.popitem()
+
+
+def _no_form(_node: Node, target: GraphExport) -> None:
+    why = f"no {target.format_name} form is known"
+    raise Refused(why, reason=Reason.NOT_IMPLEMENTED)
+
+
+def own_outputs(graph: Graph, *, inputs: bool = False, widened: bool = False) -> None:
+    """Let no output be a constant, nor stand among the outputs twice; nor, at will, be an input.
+
+    With ``widened`` neither be a conversion of a constant alone.
+    """
+    seen = set()
+    builder = Builder(graph)
+    for place, value in enumerate(graph.outputs):
+        free = value.producer is not None or (value.data is None and not inputs)
+        if free and value not in seen and not (widened and _is_widened_constant(value)):
+            seen.add(value)
+            continue
+        copies = builder.add_typed(Identity(), [value], [value.type], names=[value.name])
+        graph.outputs[place] = copies[0]
+
+
+def _is_widened_constant(value: Value) -> bool:
+    if value.producer is None or not isinstance(value.producer.op, Cast | Dequantize):
+        return False
+    operand = value.producer.inputs[0]
+    return operand is not None and operand.data is not None
+
+
+def _reads_codes(node: Node) -> bool:
+    """Whether a node works on codes that are no constants, and is no conversion itself."""
+    return not isinstance(node.op, Quantize | Dequantize) and any(
+        v is not None and v.type.has_codes and v.data is None for v in node.inputs
+    )
+
+
+def data_operands(node: Node) -> list[int]:
+    """The numbers of a node's data operands."""
+    return [i for i in range(len(node.inputs)) if node.op.role(i) is Role.DATA]
