@@ -77,21 +77,18 @@ def _merged(node: Node, op: Conv2D) -> _Merged | None:
     before, after = x.shape, wide.shape
     if before is None or after is None or len(before) != 4 or before[1] != after[1]:
         return None
-    if not all(isinstance(d, int) for d in (*before[2:], *after[2:])) or before[2:] == after[2:]:
+    old, new = static_shape(before[2:]), static_shape(after[2:])
+    if old is None or new is None or old == new or old[0] * old[1] != new[0] * new[1]:
         return None
     data = _codes(weights)
     if data is None:
         return None
-    assert isinstance(after[3], int)
-    assert isinstance(before[2], int)
-    assert isinstance(before[3], int)
     return _Merged(
         x,
-        before[2],
-        before[3],
+        *old,
         data.reshape(*data.shape[:2], -1),
-        op.padding.before[1] * after[3],
-        op.stride[1] * after[3],
+        op.padding.before[1] * new[1],
+        op.stride[1] * new[1],
     )
 
 

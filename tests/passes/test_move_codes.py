@@ -202,3 +202,23 @@ def test_onnxruntime_loads_weights_that_come_as_codes(opset, int8, tmp_path):
 
     case = Case("weights", build, resolver=None, options={"opset": opset, "int8": int8})
     check(case, tmp_path)  # LiteRT takes such weights as constants alone
+
+
+@pytest.mark.parametrize("shape", [SHAPE, (2, 4, 3, 6)])
+@pytest.mark.parametrize("opset", [13, 21, 24])
+@pytest.mark.parametrize("between", ["RELU", "ABS", "SIN"])
+def test_a_result_between_transposes_is_not_rounded(between, opset, shape, tmp_path):
+    a, b_, c, d = shape
+    turned = (a, d, b_, c)
+
+    def build(b: TfliteBuilder) -> None:
+        x = b.op("SIN", [b.input("x", "float32", shape)], [("float32", shape)])
+        x = b.op("TRANSPOSE", [x, _ints(b, 0, 3, 1, 2)], [("float32", turned)])
+        y = b.op(between, [x], [("float32", turned)])
+        back = b.op("TRANSPOSE", [y, _ints(b, 0, 2, 3, 1)], [("float32", shape)])
+        quant = (0.05, -128)
+        codes = b.op("QUANTIZE", [y], [("int8", turned, quant)])
+        slopes = b.const(np.full((1, 1, c), 9, np.int8), quant=(0.05, 3))
+        b.output(back, b.op("PRELU", [codes, slopes], [("int8", turned, quant)]))
+
+    check(Case(between, build, options={"opset": opset}), tmp_path)

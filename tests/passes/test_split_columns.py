@@ -160,12 +160,16 @@ def test_filters_that_are_no_one_set_stay_apart():
     assert [type(n.op) for n in b.graph.nodes] == [Conv2D, Reshape]
 
 
-@pytest.mark.parametrize("reason", ["rows", "odd step", "groups", "zero points", "run time"])
+@pytest.mark.parametrize(
+    "reason", ["rows", "batch", "odd step", "groups", "zero points", "run time"]
+)
 def test_what_is_no_merge_stays(reason):
     b, wide, op, weights = _merged_by_hand()
     (x,) = b.graph.inputs
     if reason == "rows":
         wide = b.add(Reshape(shape=(1, 2, 8, 4)), [x])
+    elif reason == "batch":
+        wide = b.add(Reshape(shape=(2, 4, 2, 4)), [x])
     elif reason == "odd step":
         wide = b.add(Reshape(shape=(1, 4, 16, 1)), [x])
         weights = weights[..., :1]

@@ -20,6 +20,7 @@ from nnconv.ops.quantize import (
     LooseCast,
     Quantize,
 )
+from nnconv.ops.shape import Reshape, Transpose
 
 _WIDE = frozenset({DType.INT32, DType.INT64})
 _ALONE = (Unary, Binary, Quantize)
@@ -35,7 +36,10 @@ def export_quantize(node: Node, t: Target) -> None:
     x, y = node.inputs[0], node.outputs[0]
     assert x is not None
     if not t.is_quantized(x):
-        name = guarded(t, x, t.real(x))
+        name = t.real(x)
+        name = (
+            t.node("Max", [name, t.floats(LOWEST, x)]) if _goes_out(t, x) else guarded(t, x, name)
+        )
         t.set_plain_real(y, name if x.dtype is DType.FLOAT32 else t.cast(name, DType.FLOAT32))
     elif t.inner_type(x) is t.inner_type(y) and t.inner_quant(x) == t.inner_quant(y):
         t.set_codes(y, t.codes(x))
@@ -43,6 +47,20 @@ def export_quantize(node: Node, t: Target) -> None:
         t.set_stored(y, exact.requantized(t, x, y))
     else:
         t.set_real(y, t.real(x))
+
+
+def _goes_out(t: Target, x: Value) -> bool:
+    """Whether a Transpose of ``x`` is a result of the graph.
+
+    onnxruntime lets two transposes cancel and a QuantizeLinear change places with the one before
+    it. The result may then stand right before the QuantizeLinear: it would be rounded. A model that
+    comes from ONNX keeps what it has.
+    """
+    moves = [use.node for use in x.uses if isinstance(use.node.op, (Transpose, Reshape))]
+    if t.plain or not moves:
+        return False
+    outputs = () if moves[0].graph is None else moves[0].graph.outputs
+    return any(move.outputs[0] in outputs for move in moves)
 
 
 def _is_wide(x: Value, y: Value) -> bool:
