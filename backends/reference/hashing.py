@@ -1,4 +1,4 @@
-"""Ops on the bytes of tensors, and random draws."""
+"""Ops on the bytes of tensors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from nnconv.backends.reference.executor import Array, Kernel
 
 from nnconv.ir.op import Op
-from nnconv.ops.hashing import LshProjection, Multinomial
+from nnconv.ops.hashing import LshProjection
 
 _MASK = (1 << 64) - 1
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
@@ -148,18 +148,4 @@ def lsh_projection(
     return [numbers + (np.arange(count) << width) if op.apart else numbers]
 
 
-def multinomial(op: Multinomial, logits: Array, seeds: Array) -> list[Array]:
-    """Multinomial."""
-    draw = np.random.default_rng([int(seed) & _MASK for seed in seeds.reshape(-1)])
-    wide = logits.astype(np.float64)
-    chances = np.exp(wide - wide.max(axis=1, keepdims=True))
-    ends = np.cumsum(chances / chances.sum(axis=1, keepdims=True), axis=1)
-    places = draw.random((len(wide), op.samples))
-    found = [
-        np.searchsorted(row[:-1], place, side="right")
-        for row, place in zip(ends, places, strict=True)
-    ]
-    return [np.asarray(found, np.int32).reshape(len(wide), op.samples)]
-
-
-KERNELS: dict[type[Op], Kernel] = {LshProjection: lsh_projection, Multinomial: multinomial}
+KERNELS: dict[type[Op], Kernel] = {LshProjection: lsh_projection}

@@ -48,6 +48,7 @@ class Refused(Exception):  # noqa: N818 - a refusal that starts a search for ano
         types: the unquantized element types that ``operands`` may have, if types are the trouble.
         operands: the numbers of the operands whose types don't suit.
         activation: whether it is the fused activation that doesn't suit.
+        rank: how many dimensions would suit, if there are too many; else 0.
     """
 
     def __init__(
@@ -59,10 +60,12 @@ class Refused(Exception):  # noqa: N818 - a refusal that starts a search for ano
         types: frozenset[DType] | None = None,
         operands: tuple[int, ...] = (),
         activation: bool = False,
+        rank: int = 0,
     ) -> None:
         super().__init__(why)
         self.why, self.reason, self.hint = why, reason, hint
-        self.types, self.operands, self.activation = types, operands, activation
+        self.types, self.operands = types, operands
+        self.activation, self.rank = activation, rank
 
 
 @cache
@@ -118,6 +121,10 @@ def replace(node: Node, refusal: Refused, evaluate: Evaluate) -> list[Node] | No
     results: Sequence[Value] | None = None
     if refusal.activation:
         results = split_activation(node, builder)
+    elif refusal.rank:
+        from nnconv.decompositions.ranks import fewer_dimensions
+
+        results = fewer_dimensions(node, builder, refusal.rank)
     elif refusal.types is not None:
         results = refit(node, builder, refusal.types, refusal.operands)
     for decomposition in decompositions_of(type(node.op)):
@@ -181,7 +188,8 @@ def _folded(builder: Recorder, evaluate: Evaluate) -> list[Node]:
     left: list[Node] = []
     for node in builder.added:
         constant = node.inputs and all(v is None or v.data is not None for v in node.inputs)
-        if not constant or node.bodies or isinstance(node.op, Dequantize | Bitcast):
+        stays = node.bodies or node.op.draws or isinstance(node.op, Dequantize | Bitcast)
+        if not constant or stays:
             left.append(node)
             continue
         if isinstance(node.op, Fill) and (element_count(node.outputs[0].shape) or 0) > _MOST_FILLED:

@@ -31,8 +31,8 @@ class Tolerance(NamedTuple):
     """How far results may be apart.
 
     Attributes:
-        kind: ``steps`` (of integers), ``relative`` (to the largest expected value), ``absolute`` or
-            ``exact``.
+        kind: ``steps`` (of integers), ``relative`` (to the largest expected value), ``absolute``,
+            ``exact``, or ``form``: type and shape alone can be compared.
         bound: that many steps, that share, or that difference.
         why: the reason, for people.
     """
@@ -84,11 +84,14 @@ def distance(actual: np.ndarray, expected: np.ndarray) -> Distance:
 
 def tolerance_of(value: Value, graph: Graph) -> Tolerance:
     """The tolerance that an output's type, and what leads to it, call for."""
+    nodes = _nodes_behind(value, graph)
+    if any(_draws(node) for node in nodes):
+        why = "it depends on random numbers, which every runtime draws by itself"
+        return Tolerance("form", np.inf, why)
     if value.type.has_codes:
         return Tolerance("steps", 1, "quantized: runtimes round halves differently")
     if not value.dtype.is_float and value.dtype not in (DType.COMPLEX64, DType.COMPLEX128):
         return Tolerance("exact", 0, f"{value.dtype}: no rounding is involved")
-    nodes = _nodes_behind(value, graph)
     if any(_is_dynamic(node) for node in nodes):
         why = "int8 weights with float activations: LiteRT rounds the activations to 8 bits itself"
         return Tolerance("relative", DYNAMIC_TOLERANCE, why)
@@ -112,6 +115,11 @@ def _nodes_behind(value: Value, graph: Graph) -> list[Node]:
             found.append(node)
             wanted.update(v for v in node.inputs if v is not None)
     return found
+
+
+def _draws(node: Node) -> bool:
+    """Whether a node, or one in its bodies, draws random numbers."""
+    return node.op.draws or any(_draws(inner) for body in node.bodies for inner in body.nodes)
 
 
 def _is_dynamic(node: Node) -> bool:

@@ -62,7 +62,8 @@ class OutputCheck:
         max_rel_to_largest: that as a share of the largest expected value.
         steps: ``max_abs`` for integers, else None.
         tolerance: the largest difference allowed, where it came closest to failing.
-        tolerance_kind: ``steps``, ``relative``, ``absolute`` or ``exact``.
+        tolerance_kind: ``steps``, ``relative``, ``absolute``, ``exact``, or ``form`` where type and
+            shape alone are compared.
         why: the reason for the tolerance.
         spread: how far the source's own kernel sets are apart; 0 where only one ran.
         wrong_form: how dtype or shape differ; empty when they agree.
@@ -84,6 +85,8 @@ class OutputCheck:
         verdict = "agrees" if self.passed else "DIFFERS"
         if self.wrong_form:
             return self.name, self.wrong_form, "", "", verdict
+        if self.tolerance_kind == "form":
+            return self.name, "type and shape agree", "any numbers", self.why, verdict
         unit = {"steps": " steps", "exact": ""}.get(self.tolerance_kind)
         if unit is None:
             seen = f"{self.max_abs:.2g} ({self.max_rel_to_largest:.1g} of the largest)"
@@ -103,6 +106,7 @@ class Verification:
         seeds: the seed of each round of inputs.
         runs: how many runs were compared.
         notes: what a user should know besides.
+        called: what the title calls result and source.
     """
 
     passed: bool
@@ -112,6 +116,7 @@ class Verification:
     seeds: list[int]
     runs: int
     notes: list[str] = field(default_factory=list)
+    called: tuple[str, str] = ("the result", "the source")
 
     @property
     def title(self) -> str:
@@ -119,9 +124,10 @@ class Verification:
         verdict = "verified" if self.passed else "DIFFERS"
         count = "1 run" if self.runs == 1 else f"{self.runs} runs"
         seeds = ", ".join(str(seed) for seed in self.seeds)
+        result, source = self.called
         return (
-            f"{verdict}: {self.result_device} on the result against {self.source_device} on the "
-            f"source, {count}, seed {seeds}"
+            f"{verdict}: {self.result_device} on {result} against {self.source_device} on "
+            f"{source}, {count}, seed {seeds}"
         )
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -176,14 +182,14 @@ def verify_conversion(
     Raises:
         BackendError: a runtime crashed, hung, or can't run its file.
     """
-    rounds = _rounds(model, seed)
+    rounds = rounds_of(model, seed)
     deadline = time.monotonic() + timeout
     with tempfile.TemporaryDirectory(prefix="nnconv-") as name:
-        jobs = _Jobs(Path(name), deadline)
+        jobs = Jobs(Path(name), deadline)
         try:
             moved = [_moved(steps, model.inputs, report) for steps in rounds]
             device = DEVICES[report.target_format]
-            result_job = jobs.start(report.target, device, moved, **_one_thread(device))
+            result_job = jobs.start(report.target, device, moved, **one_thread(device))
             source = _run_source(jobs, report, model, rounds)
             result = jobs.wait(result_job)
         finally:
@@ -191,10 +197,9 @@ def verify_conversion(
     return _compare(report, model, source, result, seed)
 
 
-def _rounds(model: Model, seed: int) -> list[list[list[np.ndarray]]]:
+def rounds_of(model: Model, seed: int) -> list[list[list[np.ndarray]]]:
     """Inputs of each round's steps: a second round has another batch, where that is open."""
-    below = index_bounds(model.graph)
-    positive, shapes = positive_inputs(model.graph), shape_inputs(model.graph)
+    known = meanings(model.graph)
     extents = [1]
     if any(value.shape and not isinstance(value.shape[0], int) for value in model.inputs):
         extents.append(2)
@@ -204,18 +209,9 @@ def _rounds(model: Model, seed: int) -> list[list[list[np.ndarray]]]:
         rng = np.random.default_rng(seed + number)
         filled = [_filled(value, batch) for value in model.inputs]
         drawn = [
-            [
-                random_array(one, rng, below=below.get(one.name, WIDE_INTEGERS_BELOW))
-                for one in filled
-            ]
+            [random_array(one, rng, meaning=known.get(one.name)) for one in filled]
             for _ in range(steps)
         ]
-        for arrays in drawn:
-            for place, one in enumerate(filled):
-                if one.name in positive:
-                    arrays[place] = np.abs(arrays[place])
-                elif one.name in shapes:  # any other might not fit what is broadcast
-                    arrays[place] = np.ones_like(arrays[place])
         rounds.append(drawn)
     return rounds
 
@@ -247,7 +243,7 @@ def _relaid(array: np.ndarray, report: Converted) -> np.ndarray:
     return np.moveaxis(array, -1, 1) if first else np.moveaxis(array, 1, -1)
 
 
-class _Jobs:
+class Jobs:
     """The processes of one verification, which all end with it."""
 
     def __init__(self, folder: Path, deadline: float) -> None:
@@ -262,6 +258,7 @@ class _Jobs:
         rounds: Sequence[Sequence[Sequence[np.ndarray]]],
         **options: Any,
     ) -> Job:
+        """Start one; ``Job`` says what the arguments are."""
         folder = self._folder / str(len(self._started))
         folder.mkdir()
         job = Job(folder, model, device, rounds, **options)
@@ -269,15 +266,17 @@ class _Jobs:
         return job
 
     def wait(self, job: Job) -> Outcome:
+        """Wait for one, until the deadline."""
         return job.wait(self._deadline - time.monotonic())
 
     def end(self) -> None:
+        """End all that still run."""
         for job in self._started:
             job.end()
 
 
 def _run_source(
-    jobs: _Jobs,
+    jobs: Jobs,
     report: Converted,
     model: Model,
     rounds: Sequence[Sequence[Sequence[np.ndarray]]],
@@ -287,7 +286,7 @@ def _run_source(
     options: dict[str, Any] = {"signature": report.signature, "input_shapes": shapes}
     own = {} if report.source_format == "onnx" else options
     device = DEVICES[report.source_format]
-    own = {**own, **_one_thread(device)}
+    own = {**own, **one_thread(device)}
     started = [
         jobs.start(report.source, device, rounds, **kernels, **own)
         for kernels in KERNEL_SETS[report.source_format]
@@ -318,7 +317,7 @@ def _run_source(
     return _Source(SUBSTITUTE, [substitute], [note])
 
 
-def _one_thread(device: str) -> dict[str, Any]:
+def one_thread(device: str) -> dict[str, Any]:
     """The option that keeps a device's runtime to one thread, where it would start more."""
     return {} if device == SUBSTITUTE else {"threads": 1}
 
@@ -356,8 +355,12 @@ def _compare(
                     note = f"the source gives nothing but nan in {name}: not compared"
                     notes += [] if note in notes else [note]
                     continue
-                seen = _check(name, array, wanted, tolerances[i])
-                checks[i] = _worse(checks[i], seen)
+                if tolerances[i].kind == "form":
+                    shape = None if value.name in report.moved_io else value.shape
+                    seen = _check_form(name, array, wanted[0], shape, tolerances[i].why)
+                else:
+                    seen = check_output(name, array, wanted, tolerances[i])
+                checks[i] = worse(checks[i], seen)
     found_checks = [check for check in checks if check is not None]
     passed = all(check.passed for check in found_checks)
     device = DEVICES[report.target_format]
@@ -386,7 +389,7 @@ def _is_nothing(array: np.ndarray) -> bool:
     return bool(array.size and array.dtype.kind == "f" and np.isnan(array).all())
 
 
-def _check(
+def check_output(
     name: str, array: np.ndarray, wanted: Sequence[np.ndarray], tolerance: Tolerance
 ) -> OutputCheck:
     """Compare an array with what each kernel set of the source gave: it may agree with any."""
@@ -411,12 +414,25 @@ def _check(
     )
 
 
+def _check_form(
+    name: str, array: np.ndarray, wanted: np.ndarray, shape: Shape, why: str
+) -> OutputCheck:
+    """Compare type and shape; extents that aren't known beforehand may depend on the numbers."""
+    extents = shape if shape is not None and len(shape) == wanted.ndim else wanted.shape
+    likened = wanted
+    if array.ndim == wanted.ndim:
+        pairs = zip(array.shape, wanted.shape, extents, strict=True)
+        likened = np.empty([w if isinstance(d, int) else a for a, w, d in pairs], wanted.dtype)
+    form = distance(array, likened).wrong_form
+    return OutputCheck(name, not form, 0.0, 0.0, None, 0.0, "form", why, 0.0, form)
+
+
 def _steps(found: Distance, array: np.ndarray) -> int | None:
     whole = array.dtype.kind in "iub" and np.isfinite(found.max_abs)
     return int(found.max_abs) if whole else None
 
 
-def _worse(a: OutputCheck | None, b: OutputCheck) -> OutputCheck:
+def worse(a: OutputCheck | None, b: OutputCheck) -> OutputCheck:
     """The one of two that is nearer to failing."""
     if a is None or (a.passed and not b.passed):
         return b

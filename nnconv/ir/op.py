@@ -142,6 +142,8 @@ class Op:
     operands: ClassVar[tuple[Operand, ...]] = ()
     layout_kind: ClassVar[LayoutKind] = LayoutKind.TERMINATE
     quant_rule: ClassVar[QuantRule] = QuantRule.REAL
+    draws: ClassVar[bool] = False
+    """Whether it draws random numbers: its results differ from run to run."""
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         """Result types from the operand types.

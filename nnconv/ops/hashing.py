@@ -1,13 +1,12 @@
-"""Ops on the bytes of tensors, and random draws."""
+"""Ops on the bytes of tensors."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from nnconv.ir.dtype import ANY, FLOATS, DType
-from nnconv.ir.op import Op, Operand, QuantRule, Role, Types, op_class, operand_type, require_rank
+from nnconv.ir.op import Op, Operand, QuantRule, Types, op_class, operand_type, require_rank
 from nnconv.ir.types import Dim, TensorType
-from nnconv.ops.gather import INDEX_TYPES
 
 MOST_BITS = 32
 """Results are int32."""
@@ -47,22 +46,3 @@ class LshProjection(Op):
             known = isinstance(rows, int) and isinstance(bits, int)
             count = (rows * bits if known else None) if self.dense else rows
         return (TensorType(DType.INT32, (count,)),)
-
-
-@op_class
-class Multinomial(Op):
-    """``samples`` draws of a class for each row of logits [B, C]: int32 [B, samples].
-
-    A class is drawn with the probability that Softmax gives it. Operand ``seeds`` (two integers)
-    decides the draws; every runtime has its own generator, so only how often a class is drawn can
-    be compared. NNAPI RANDOM_MULTINOMIAL.
-    """
-
-    operands = (Operand("logits", FLOATS), Operand("seeds", INDEX_TYPES, Role.INDEX))
-
-    samples: int
-
-    def infer(self, types: Types) -> tuple[TensorType, ...]:
-        logits = require_rank(operand_type(types, 0).shape, 2, "logits")
-        batch = None if logits is None else logits[0]
-        return (TensorType(DType.INT32, (batch, self.samples)),)

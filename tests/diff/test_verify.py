@@ -7,8 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
 from nnconv.cli import main
+from onnx import helper
 
 import nnconv
 from nnconv.diff import verify, worker
@@ -110,12 +112,12 @@ def test_source_that_litert_lacks_a_kernel_for_goes_to_the_reference(source, mon
     b = TfliteBuilder()
     b.output(b.op("Mystery", [b.input("x", "float32", (1, 3))], [("float32", (1, 3))]))
     odd.write_bytes(b.build())
-    start = verify._Jobs.start
+    start = verify.Jobs.start
 
     def start_odd(jobs, path, device, rounds, **options):
         return start(jobs, odd if device == "litert:cpu" else path, device, rounds, **options)
 
-    monkeypatch.setattr(verify._Jobs, "start", start_odd)
+    monkeypatch.setattr(verify.Jobs, "start", start_odd)
     found = verify.verify_conversion(report, model)
     assert found.passed
     assert found.source_device == "reference"
@@ -240,3 +242,38 @@ def test_what_lies_behind_the_detections_is_no_spread(tmp_path, regular):
     report = nnconv.convert(path, tmp_path / "a.onnx", verify=True, seed=1)
     assert report.verified
     assert all(check.spread <= 1e-3 for check in report.verification.outputs)
+
+
+def _drawing(shape):
+    draw = helper.make_node("RandomNormal", [], ["drawn"], shape=shape)
+    nodes = [
+        draw,
+        helper.make_node("Add", ["drawn", "x"], ["moved"]),
+        helper.make_node("Greater", ["drawn", "x"], ["greater"]),
+        helper.make_node("NonZero", ["greater"], ["places"]),
+        helper.make_node("Neg", ["x"], ["y"]),
+    ]
+    x, moved, y = (
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, dims)
+        for name, dims in (("x", [9]), ("moved", shape), ("y", [9]))
+    )
+    places = helper.make_tensor_value_info("places", onnx.TensorProto.INT64, [len(shape), None])
+    graph = helper.make_graph(nodes, "g", [x], [moved, places, y])
+    opsets = [helper.make_opsetid("", 21)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def test_what_depends_on_random_numbers_is_held_to_its_form(tmp_path):
+    source, other = tmp_path / "x.onnx", tmp_path / "other.onnx"
+    onnx.save(_drawing([2, 9]), source)
+    onnx.save(_drawing([3, 9]), other)
+    report = nnconv.convert(source, tmp_path / "x.tflite", verify=True)
+    assert report.verified
+    kinds = [check.tolerance_kind for check in report.verification.outputs]
+    assert kinds == ["form", "form", "relative"]
+    assert "depends on random numbers" in report.verification.rows()[0][3]
+    model = nnconv.load(source)
+    nnconv.convert(other, report.target)
+    checks = verify.verify_conversion(report, model).outputs
+    assert [check.passed for check in checks] == [False, True, True]
+    assert checks[0].wrong_form == "float32[3, 9], expected float32[2, 9]"

@@ -1,4 +1,4 @@
-"""Ops on bytes, and random draws. No other format has these ops in this form."""
+"""Ops on bytes."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from nnconv.errors import GraphError
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph
-from nnconv.ops.hashing import LshProjection, Multinomial
+from nnconv.ops.hashing import LshProjection
 
 FINGERPRINTS = {
     0: 0x9AE16A3B2F90404F,
@@ -80,15 +80,3 @@ def test_too_many_bits_are_refused():
     x = builder.input("x", DType.FLOAT32, (1,))
     with pytest.raises(GraphError, match="33 bits, at most 32"):
         builder.add(LshProjection(dense=True), [seeds, x])
-
-
-def test_classes_are_drawn_as_often_as_their_probability_says():
-    logits = np.log(np.asarray([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], np.float32))
-    drawn = run(Multinomial(samples=20_000), logits, np.asarray([1, 2], np.int32))
-    assert drawn.shape == (2, 20_000)
-    for row, chances in zip(drawn, np.exp(logits), strict=True):
-        assert np.bincount(row, minlength=3) / 20_000 == pytest.approx(chances, abs=0.015)
-    again = run(Multinomial(samples=20_000), logits, np.asarray([1, 2], np.int32))
-    assert np.array_equal(drawn, again)
-    other = run(Multinomial(samples=20_000), logits, np.asarray([1, 3], np.int32))
-    assert not np.array_equal(drawn, other)

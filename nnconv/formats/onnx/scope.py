@@ -18,10 +18,6 @@ class Refusal(TypedDict, total=False):
 
 _SEQUENCE = ("it works on sequences, optionals or maps", "Give and take tensors instead.")
 _STRINGS = ("it works on strings", "Prepare the text outside the model.")
-_RANDOM = (
-    "it draws random numbers, so no two runtimes agree on its result",
-    "Give the random numbers to the model as an input.",
-)
 _TRAINING = ("it is for training", "Export the model for inference.")
 
 _REASONS = {
@@ -51,17 +47,6 @@ _REASONS = {
             "TfIdfVectorizer",
         ),
         _STRINGS,
-    ),
-    **dict.fromkeys(
-        (
-            "Bernoulli",
-            "Multinomial",
-            "RandomNormal",
-            "RandomNormalLike",
-            "RandomUniform",
-            "RandomUniformLike",
-        ),
-        _RANDOM,
     ),
     "ImageDecoder": ("it decodes image files", "Decode the image outside the model."),
 }

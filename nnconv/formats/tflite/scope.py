@@ -18,7 +18,6 @@ class Refusal(TypedDict, total=False):
 
 _TABLES = "it works on hash tables"
 _STRINGS = "it works on strings"
-_RANDOM = "it draws random numbers, so no two runtimes agree on its result"
 
 _REASONS = {
     **dict.fromkeys(
@@ -33,10 +32,6 @@ _REASONS = {
     ),
     **dict.fromkeys(
         ("LSH_PROJECTION", "SKIP_GRAM"), (_STRINGS, "Prepare the text outside the model.")
-    ),
-    **dict.fromkeys(
-        ("RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "MULTINOMIAL", "STABLEHLO_RNG_BIT_GENERATOR"),
-        (_RANDOM, "Give the random numbers to the model as an input."),
     ),
     "CONCAT_EMBEDDINGS": ("its meaning was never defined: no runtime has a kernel for it", ""),
     "DELEGATE": (

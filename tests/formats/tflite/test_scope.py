@@ -14,11 +14,10 @@ from support.tflite_builder import TfliteBuilder
 REFUSED = {
     "HASHTABLE_SIZE": "hash tables",
     "SKIP_GRAM": "strings",
-    "RANDOM_UNIFORM": "random numbers",
     "CONCAT_EMBEDDINGS": "never defined",
     "DELEGATE": "delegate",
     "STABLEHLO_ADD": "StableHLO",
-    "STABLEHLO_RNG_BIT_GENERATOR": "random numbers",
+    "STABLEHLO_RNG_BIT_GENERATOR": "StableHLO",
 }
 
 

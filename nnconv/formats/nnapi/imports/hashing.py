@@ -1,10 +1,10 @@
-"""Operations on the bytes of tensors, and random draws."""
+"""Operations on the bytes of tensors."""
 
 from __future__ import annotations
 
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.formats.nnapi.types import LSHProjectionType
-from nnconv.ops.hashing import LshProjection, Multinomial
+from nnconv.ops.hashing import LshProjection
 
 
 def import_lsh_projection(s: Source) -> None:
@@ -18,13 +18,4 @@ def import_lsh_projection(s: Source) -> None:
     s.emit(op, [seeds, x, weights])
 
 
-def import_random_multinomial(s: Source) -> None:
-    """RANDOM_MULTINOMIAL."""
-    op = Multinomial(samples=s.positive("samples"))
-    s.emit(op, [s.operand("logits"), s.operand("seeds")])
-
-
-IMPORTERS: dict[str, Importer] = {
-    "LSH_PROJECTION": import_lsh_projection,
-    "RANDOM_MULTINOMIAL": import_random_multinomial,
-}
+IMPORTERS: dict[str, Importer] = {"LSH_PROJECTION": import_lsh_projection}

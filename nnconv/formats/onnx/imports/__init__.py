@@ -34,6 +34,9 @@ _OPS = {
         "DequantizeLinear DynamicQuantizeLinear QuantizeLinear com.microsoft:DequantizeLinear "
         "com.microsoft:QuantizeLinear"
     ),
+    "random": (
+        "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
+    ),
     "recurrent": "GRU LSTM RNN com.microsoft:DynamicQuantizeLSTM",
     "reduce": (
         "ArgMax ArgMin CumProd CumSum ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
