@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,22 +14,23 @@ import nnconv
 from nnconv.arguments import InputShape, by_name, name_and_file, read_array, save_arrays
 from nnconv.console import (
     describe_array,
+    describe_file,
     describe_report,
     describe_shape,
     describe_value,
     print_json,
     print_table,
     say,
-    value_row,
+    show_check,
+    show_model,
+    show_verification,
     working,
 )
-from nnconv.errors import ExitCode, NnconvError, UnsupportedError
+from nnconv.errors import ExitCode, NnconvError, UnsupportedError, UsageError
 from nnconv.formats import FORMATS
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from nnconv.diff.verify import Verification
 
 INTERNAL_ERROR = int(ExitCode.INTERNAL)
 """Exit code when nnconv itself is at fault (EX_SOFTWARE of sysexits.h)."""
@@ -90,6 +91,20 @@ MODEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FORMAT = click.Choice(FORMATS)
 SEED = click.IntRange(min=0)
 THREADS = click.IntRange(min=0, max=1024)
+INPUTS_OPTION = click.option(
+    "--input",
+    "inputs",
+    metavar="NAME=FILE.npy",
+    multiple=True,
+    help="An input's data. May be repeated; inputs not given are random.",
+)
+SHAPES_OPTION = click.option(
+    "--input-shape",
+    "input_shapes",
+    type=InputShape(),
+    multiple=True,
+    help="Fix an input's shape, such as x=1,224,224,3. May be repeated.",
+)
 
 
 # --------------------------------------------------------------------------- commands
@@ -115,13 +130,7 @@ def cli() -> None:
 @click.option(
     "--seed", type=SEED, default=0, show_default=True, help="Seed of the inputs of --verify."
 )
-@click.option(
-    "--input-shape",
-    "input_shapes",
-    type=InputShape(),
-    multiple=True,
-    help="Fix an input's shape, such as x=1,224,224,3. May be repeated.",
-)
+@SHAPES_OPTION
 @click.option("--opset", type=int, help="ONNX opset to write.")
 @click.option(
     "--io-layout",
@@ -167,16 +176,8 @@ def convert(
         for line in describe_report(report):
             say(line)
         if report.verification is not None:
-            _show_verification(report.verification)
+            show_verification(report.verification)
     return ExitCode.DIFFERS if report.verified is False else ExitCode.OK
-
-
-def _show_verification(found: Verification) -> None:
-    from nnconv.diff.verify import HEADER
-
-    print_table(found.title, HEADER, found.rows())
-    for note in found.notes:
-        say(f"  note: {note}")
 
 
 @cli.command()
@@ -191,27 +192,7 @@ def inspect(*, model: Path, show_graph: bool, as_json: bool) -> None:
     from nnconv.formats import summarize
 
     summary = summarize(model)
-    facts: dict[str, Any] = {
-        "path": str(model),
-        "format": summary.format,
-        "description": summary.description,
-        "size": model.stat().st_size,
-        "signatures": [
-            {
-                "key": entry.key,
-                "inputs": [describe_value(value) for value in entry.inputs],
-                "outputs": [describe_value(value) for value in entry.outputs],
-                "called": entry.called,
-                "states": [describe_value(value) for value in entry.variables],
-            }
-            for entry in summary.entries
-        ],
-        "nodes": sum(summary.ops.values()),
-        "ops": summary.ops,
-        "constants": {"count": summary.constants, "bytes": summary.constant_bytes},
-        "metadata": summary.metadata,
-        "unsupported": [],
-    }
+    facts = describe_file(model, summary)
     try:
         loaded = nnconv.load(model)
     except UnsupportedError as error:
@@ -228,48 +209,12 @@ def inspect(*, model: Path, show_graph: bool, as_json: bool) -> None:
     if as_json:
         print_json(facts)
     else:
-        _show_model(facts)
-
-
-def _show_model(facts: Mapping[str, Any]) -> None:
-    """Print what ``inspect`` found, for people."""
-    say(f"{facts['path']}: {facts['format']}, {facts['size']:,} bytes")
-    if facts["description"]:
-        say(f"description: {facts['description']}")
-    for entry in facts["signatures"]:
-        kinds = (("input", "inputs"), ("state", "states"), ("output", "outputs"))
-        rows = [
-            (*value_row(role, value), entry["called"].get(value["name"], ""))
-            for role, key in kinds
-            for value in entry[key]
-        ]
-        title = f"signature {entry['key']}" if entry["key"] else "inputs and outputs"
-        header = ("role", "name", "dtype", "shape", "quantization", "called")
-        print_table(title, header, rows)
-    counts = [(op, str(count)) for op, count in facts["ops"].items()]
-    print_table(f"{facts['nodes']} nodes", ("op", "count"), counts)
-    constants = facts["constants"]
-    say(f"constants: {constants['count']}, {constants['bytes']:,} bytes")
-    if facts["metadata"]:
-        entries = (f"{name} ({size:,} bytes)" for name, size in facts["metadata"].items())
-        say(f"metadata: {', '.join(entries)}")
-    if facts["unsupported"]:
-        rows = [(item["op"], item["where"], item["why"]) for item in facts["unsupported"]]
-        print_table("nnconv can't convert", ("op", "where", "why"), rows)
-    if "graph" in facts:
-        for line in facts["graph"].split("\n"):
-            say(line)
+        show_model(facts)
 
 
 @cli.command()
 @click.argument("model", type=MODEL_FILE)
-@click.option(
-    "--input",
-    "inputs",
-    metavar="NAME=FILE.npy",
-    multiple=True,
-    help="An input's data. May be repeated; inputs not given are random.",
-)
+@INPUTS_OPTION
 @click.option(
     "--output-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -300,10 +245,10 @@ def run(
         feeds = {name: read_array(name, path) for name, path in given.items()}
         drawn: dict[str, np.ndarray] = {}
         if missing := [info for name, info in infos.items() if name not in feeds]:
-            from nnconv.diff.inputs import index_bounds_of, random_inputs
+            from nnconv.diff.inputs import meanings_of, random_inputs
 
-            bounds = index_bounds_of(model, signature=options["signature"])
-            drawn = random_inputs(missing, seed=seed, below=bounds)
+            known = meanings_of(model, signature=options["signature"])
+            drawn = random_inputs(missing, seed=seed, known=known)
         results = executable.run({**drawn, **feeds})
     files = save_arrays(results, output_dir) if output_dir else {}
     facts = [describe_array(name, array) for name, array in results.items()]
@@ -329,6 +274,75 @@ def run(
     ]
     title = f"{device}, {1000 * executable.last_seconds:.3g} ms"
     print_table(title, ("output", "dtype", "shape", "min", "mean", "max", "file"), rows)
+
+
+@cli.command()
+@click.argument("model", type=MODEL_FILE)
+@click.option("--to", type=FORMAT, required=True, help="The format to hold MODEL.")
+@click.option("--feature-level", type=click.IntRange(1, 8), help="NNAPI's. [default: the newest]")
+@click.option("--opset", type=int, help="ONNX's. [default: the least that will do]")
+@SHAPES_OPTION
+@click.option("--signature", metavar="NAME", help="Entry point to look at. [default: the first]")
+@common_options
+def check(
+    *,
+    model: Path,
+    input_shapes: Sequence[tuple[str, tuple[int, ...]]],
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Tell what keeps MODEL from being written in a format; nothing is written.
+
+    Every operation that is out of reach is listed, with what would help. Exit code 4 if any is. A
+    file with an NNAPI model is held to NNAPI's own rules with --to nnapi.
+    """
+    with working(f"checking {model.name}"):
+        shapes = by_name("--input-shape", input_shapes)
+        found = nnconv.check(model, input_shapes=shapes or None, **options)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        show_check(found)
+    return ExitCode.OK if found.passed else ExitCode.UNSUPPORTED
+
+
+@cli.command()
+@click.argument("a", type=MODEL_FILE)
+@click.argument("b", type=MODEL_FILE, required=False)
+@click.option("--device-a", metavar="DEVICE", help="What runs A. [default: its format's runtime]")
+@click.option("--device-b", metavar="DEVICE", help="What runs B. [default: its format's runtime]")
+@INPUTS_OPTION
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random inputs.")
+@SHAPES_OPTION
+@common_options
+def diff(
+    *,
+    a: Path,
+    b: Path | None,
+    inputs: Sequence[str],
+    input_shapes: Sequence[tuple[str, tuple[int, ...]]],
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Run A and B, or A on two devices, on the same inputs and compare what they give.
+
+    Inputs and outputs belong together by name, or by place where the names differ. Exit code 1 if
+    an output differs by more than its type allows.
+    """
+    from nnconv.diff.models import diff_models, inputs_of
+
+    if b is None and options["device_b"] is None:
+        raise UsageError("one model on one device is nothing to compare: give B or --device-b")
+    with working(f"comparing {a.name}"):
+        shapes = by_name("--input-shape", input_shapes)
+        given = by_name("--input", [name_and_file(text, inputs_of(a)) for text in inputs])
+        feeds = {name: read_array(name, path) for name, path in given.items()}
+        found = diff_models(a, b or a, inputs=feeds, input_shapes=shapes, **options)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        show_verification(found)
+    return ExitCode.OK if found.passed else ExitCode.DIFFERS
 
 
 @cli.command()

@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from nnconv.backends import Device, compile, devices  # noqa: A004 - compile is what it does
     from nnconv.conversion import ConversionReport, convert, load, save
     from nnconv.ir import Model
+    from nnconv.reach import CheckReport, check
 
 __version__ = "0.1.0"
 
 __all__ = [  # noqa: RUF022 - grouped by purpose
     # Models: read, write, convert.
+    "CheckReport",
     "ConversionReport",
     "Model",
+    "check",
     "convert",
     "load",
     "save",
@@ -35,9 +38,11 @@ __all__ = [  # noqa: RUF022 - grouped by purpose
 ]  # fmt: skip
 
 _HOME = {
+    "CheckReport": "nnconv.reach",
     "ConversionReport": "nnconv.conversion",
     "Device": "nnconv.backends",
     "Model": "nnconv.ir",
+    "check": "nnconv.reach",
     "compile": "nnconv.backends",
     "convert": "nnconv.conversion",
     "devices": "nnconv.backends",

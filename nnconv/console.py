@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnconv.conversion import ConversionReport
+    from nnconv.diff.verify import Verification
+    from nnconv.formats.summary import Summary
     from nnconv.ir import DType, Quant
+    from nnconv.reach import CheckReport
 
     class Shown(Protocol):
         """An input or output, of a graph or as a file describes it."""
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
         def quant(self) -> Quant | None:
             """Quantization parameters, if any."""
 
+
+OBSTACLE_HEADER = ("op", "where", "why", "what would help")
 
 LONG_WORK_SECONDS = 1.5
 """How long a command works in silence before a terminal is shown that it does."""
@@ -237,3 +242,84 @@ def describe_report(report: ConversionReport) -> Iterator[str]:
         yield f"  only signature {report.signature!r} was converted; the others: {left}"
     for note in report.notes:
         yield f"  note: {note}"
+
+
+def describe_file(path: Path, summary: Summary) -> dict[str, Any]:
+    """Give what ``inspect`` tells of a file, fit for JSON, as far as its summary goes."""
+    return {
+        "path": str(path),
+        "format": summary.format,
+        "description": summary.description,
+        "size": path.stat().st_size,
+        "signatures": [
+            {
+                "key": entry.key,
+                "inputs": [describe_value(value) for value in entry.inputs],
+                "outputs": [describe_value(value) for value in entry.outputs],
+                "called": entry.called,
+                "states": [describe_value(value) for value in entry.variables],
+            }
+            for entry in summary.entries
+        ],
+        "nodes": sum(summary.ops.values()),
+        "ops": summary.ops,
+        "constants": {"count": summary.constants, "bytes": summary.constant_bytes},
+        "metadata": summary.metadata,
+        "unsupported": [],
+    }
+
+
+def show_model(facts: Mapping[str, Any]) -> None:
+    """Print what ``inspect`` found, for people."""
+    say(f"{facts['path']}: {facts['format']}, {facts['size']:,} bytes")
+    if facts["description"]:
+        say(f"description: {facts['description']}")
+    for entry in facts["signatures"]:
+        kinds = (("input", "inputs"), ("state", "states"), ("output", "outputs"))
+        rows = [
+            (*value_row(role, value), entry["called"].get(value["name"], ""))
+            for role, key in kinds
+            for value in entry[key]
+        ]
+        title = f"signature {entry['key']}" if entry["key"] else "inputs and outputs"
+        header = ("role", "name", "dtype", "shape", "quantization", "called")
+        print_table(title, header, rows)
+    counts = [(op, str(count)) for op, count in facts["ops"].items()]
+    print_table(f"{facts['nodes']} nodes", ("op", "count"), counts)
+    constants = facts["constants"]
+    say(f"constants: {constants['count']}, {constants['bytes']:,} bytes")
+    if facts["metadata"]:
+        entries = (f"{name} ({size:,} bytes)" for name, size in facts["metadata"].items())
+        say(f"metadata: {', '.join(entries)}")
+    if facts["unsupported"]:
+        rows = [(item["op"], item["where"], item["why"]) for item in facts["unsupported"]]
+        print_table("nnconv can't convert", ("op", "where", "why"), rows)
+    if "graph" in facts:
+        for line in facts["graph"].split("\n"):
+            say(line)
+
+
+def show_verification(found: Verification) -> None:
+    """Print how two models compare."""
+    from nnconv.diff.verify import HEADER
+
+    print_table(found.title, HEADER, found.rows())
+    for note in found.notes:
+        say(f"  note: {note}")
+
+
+def show_check(found: CheckReport) -> None:
+    """Print what keeps a model from being written in a format."""
+    kind = found.version_kind
+    at = f" at {kind} {found.version}" if found.version is not None else ""
+    least = "" if found.least_version is None else f"{kind} {found.least_version} will do"
+    if found.passed:
+        say(f"{found.source}: {found.target} can hold it{at}{f'; {least}' if least else ''}")
+        return
+    count = len(found.obstacles)
+    many = f"{count} obstacle{'s' if count > 1 else ''}"
+    rows = [(o.op, o.where, o.why, o.hint) for o in found.obstacles]
+    print_table(f"{found.source}: {many} for {found.target}{at}", OBSTACLE_HEADER, rows)
+    none = f"no {kind} that nnconv knows of would do" if kind else ""
+    if text := least or none:
+        say(text)

@@ -1,4 +1,4 @@
-"""NNAPI models as users meet them: files that are loaded, shown, run, and converted with a check."""
+"""NNAPI models as users meet them: files to load, show, run, and convert with a check."""
 
 import json
 
@@ -65,7 +65,7 @@ def test_archive_without_an_nnapi_module_says_so(tmp_path, name):
     path = tmp_path / name
     with path.open("wb") as opened:
         np.savez(opened, x=np.ones(3))
-    with pytest.raises(InvalidModelError, match="data.pkl"):
+    with pytest.raises(InvalidModelError, match=r"data\.pkl"):
         nnconv.load(path)
 
 
@@ -99,7 +99,7 @@ def test_compile_takes_a_file_and_a_loaded_model(write):
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     for source in (path, nnconv.load(path)):
         got = nnconv.compile(source, "onnxruntime:cpu").run({"x": x})
-        np.testing.assert_array_equal(got["z"], x + [1, 2, 3])
+        np.testing.assert_array_equal(got["z"], x + np.arange(1, 4))
 
 
 @pytest.mark.parametrize("target", [".onnx", ".tflite"])

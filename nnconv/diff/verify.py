@@ -16,13 +16,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from nnconv.diff.compare import Distance, Tolerance, distance, judge, tolerance_of
-from nnconv.diff.inputs import (
-    WIDE_INTEGERS_BELOW,
-    index_bounds,
-    positive_inputs,
-    random_array,
-    shape_inputs,
-)
+from nnconv.diff.inputs import random_array
+from nnconv.diff.meanings import meanings
 from nnconv.diff.worker import Job, Outcome
 from nnconv.errors import BackendError
 from nnconv.ir.dtype import DType

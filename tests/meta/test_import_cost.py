@@ -8,7 +8,7 @@ import pytest
 
 RUNTIMES = ["ai_edge_litert", "flatbuffers", "onnx", "onnxruntime", "tflite_runtime"]
 HEAVY = [*RUNTIMES, "google.protobuf", "ml_dtypes", "rich", "safetensors", "scipy"]
-COMMANDS = ["convert", "devices", "inspect", "ops", "run"]
+COMMANDS = ["check", "convert", "devices", "diff", "inspect", "ops", "run"]
 
 
 def python(code, *arguments):

@@ -69,8 +69,22 @@ LAYERS = {
         "nnconv.ops",
         "nnconv.passes",
     ),
+    "nnconv.reach": (
+        "nnconv.checks",
+        "nnconv.errors",
+        "nnconv.formats",
+        "nnconv.ir",
+        "nnconv.lowering",
+    ),
     "nnconv.arguments": ("nnconv.errors",),
-    "nnconv.console": ("nnconv.conversion", "nnconv.diff", "nnconv.errors", "nnconv.ir"),
+    "nnconv.console": (
+        "nnconv.conversion",
+        "nnconv.diff",
+        "nnconv.errors",
+        "nnconv.formats",
+        "nnconv.ir",
+        "nnconv.reach",
+    ),
 }
 """For each part of the package, the other parts that it may import. The rest may import all."""
 

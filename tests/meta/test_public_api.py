@@ -16,8 +16,8 @@ PACKAGES = sorted(
 )
 
 DOCUMENTED = {
-    "ConversionReport", "Device", "Model", "__version__", "compile", "convert", "devices",
-    "errors", "load", "save",
+    "CheckReport", "ConversionReport", "Device", "Model", "__version__", "check", "compile",
+    "convert", "devices", "errors", "load", "save",
 }  # fmt: skip
 """The names that docs promise: taking one away breaks users."""
 

@@ -1,0 +1,203 @@
+"""Compares two models, or one model on two devices: both run on the same inputs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from nnconv.diff.compare import Tolerance, tolerance_of
+from nnconv.diff.inputs import check_seed
+from nnconv.diff.verify import (
+    DEVICES,
+    TIMEOUT_SECONDS,
+    Jobs,
+    OutputCheck,
+    Verification,
+    check_output,
+    one_thread,
+    rounds_of,
+    worse,
+)
+from nnconv.diff.worker import Outcome
+from nnconv.errors import BackendError, UsageError
+from nnconv.formats import detect, read_model
+from nnconv.ir.graph import Model, Value
+from nnconv.ir.types import Shape
+
+FilePath: TypeAlias = "str | os.PathLike[str]"
+
+
+class _Side(NamedTuple):
+    """One of the two models.
+
+    Attributes:
+        path: its file.
+        model: what is in it.
+        device: what runs it.
+        options: of ``nnconv.compile``.
+    """
+
+    path: str
+    model: Model
+    device: str
+    options: dict[str, Any]
+
+
+def inputs_of(path: FilePath) -> list[str]:
+    """The names of a file's inputs."""
+    return [value.name for value in read_model(path).inputs]
+
+
+def diff_models(
+    a: FilePath,
+    b: FilePath,
+    *,
+    device_a: str | None = None,
+    device_b: str | None = None,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    input_shapes: Mapping[str, Shape] | None = None,
+    seed: int = 0,
+    timeout: float = TIMEOUT_SECONDS,
+) -> Verification:
+    """Run two models on the same inputs and compare what they give.
+
+    Inputs and outputs belong together by name, or by place where the names differ.
+
+    Args:
+        a: a file.
+        b: another, or the same again.
+        device_a: what runs ``a``; the runtime of its format when None.
+        device_b: likewise.
+        inputs: arrays by ``a``'s names; inputs not given are random.
+        input_shapes: shapes to give to inputs, by ``a``'s names.
+        seed: of the random inputs.
+        timeout: seconds that all of it may take.
+
+    Returns:
+        The comparison, with ``a`` as the source.
+
+    Raises:
+        BackendError: a runtime crashed, hung, or can't run its model.
+        InvalidModelError: a file is broken.
+        UnsupportedError: a file has nodes that nnconv can't read.
+        UsageError: the models' inputs or outputs don't match, or a wrong option.
+    """
+    check_seed(seed)
+    shapes = dict(input_shapes or {})
+    first = _side(a, device_a, shapes)
+    places = _by_place(first.model, b, shapes)
+    second = _side(b, device_b, places)
+    order = _pairs(first.model.inputs, second.model.inputs, "inputs")
+    results = _pairs(first.model.outputs, second.model.outputs, "outputs")
+    rounds = rounds_of(first.model, seed)
+    _feed(first.model, rounds, inputs or {})
+    moved = [[[arrays[i] for i in order] for arrays in steps] for steps in rounds]
+    deadline = time.monotonic() + timeout
+    with tempfile.TemporaryDirectory(prefix="nnconv-") as name:
+        jobs = Jobs(Path(name), deadline)
+        try:
+            started = [
+                jobs.start(side.path, side.device, fed, **one_thread(side.device), **side.options)
+                for side, fed in ((first, rounds), (second, moved))
+            ]
+            outcomes = [jobs.wait(job) for job in started]
+        finally:
+            jobs.end()
+    for side, outcome in zip((first, second), outcomes, strict=True):
+        if outcome.results[0] is None:
+            text = f"{side.path} can't be run: {outcome.error}"
+            raise BackendError(text, hint=outcome.hint)
+    return _compare(first, second, outcomes, results, seed)
+
+
+def _side(path: FilePath, device: str | None, shapes: Mapping[str, Shape]) -> _Side:
+    kind = detect(path)
+    model = read_model(path, input_shapes=shapes or None)
+    runs_as_it_is = kind == "onnx" and (device or DEVICES[kind]).startswith("onnxruntime")
+    options: dict[str, Any] = {}
+    if shapes and not runs_as_it_is:
+        options["input_shapes"] = dict(shapes)
+    return _Side(os.fspath(path), model, device or DEVICES[kind], options)
+
+
+def _by_place(first: Model, b: FilePath, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    """The shapes by the other model's names."""
+    if not shapes:
+        return {}
+    other = read_model(b)
+    order = _pairs(first.inputs, other.inputs, "inputs")
+    names = [first.inputs[i].name for i in order]
+    return {
+        value.name: shapes[name]
+        for value, name in zip(other.inputs, names, strict=True)
+        if name in shapes
+    }
+
+
+def _pairs(a: tuple[Value, ...], b: tuple[Value, ...], what: str) -> list[int]:
+    """For each of the second model's values the place of the first one's."""
+    if len(a) != len(b):
+        raise UsageError(f"the first model has {len(a)} {what}, the second {len(b)}")
+    names = [value.name for value in a]
+    if len(set(names)) == len(names) and set(names) == {value.name for value in b}:
+        return [names.index(value.name) for value in b]
+    return list(range(len(a)))
+
+
+def _feed(
+    model: Model, rounds: list[list[list[np.ndarray]]], inputs: Mapping[str, np.ndarray]
+) -> None:
+    """Put given arrays in the place of drawn ones."""
+    names = [value.name for value in model.inputs]
+    if wrong := [name for name in inputs if name not in names]:
+        raise UsageError(f"there is no input {', '.join(wrong)}; inputs are {', '.join(names)}")
+    if inputs:
+        del rounds[1:]  # another batch isn't what was given
+    for steps in rounds:
+        for arrays in steps:
+            for name, array in inputs.items():
+                arrays[names.index(name)] = array
+
+
+def _compare(
+    first: _Side, second: _Side, outcomes: list[Outcome], order: list[int], seed: int
+) -> Verification:
+    tolerances = [tolerance_of(value, first.model.graph) for value in first.model.outputs]
+    for place, value in zip(order, second.model.outputs, strict=True):
+        tolerances[place] = _wider(tolerances[place], tolerance_of(value, second.model.graph))
+    checks: list[OutputCheck | None] = [None] * len(order)
+    seeds, runs, notes = [], 0, []
+    for number, (wanted, got) in enumerate(zip(*(o.results for o in outcomes), strict=True)):
+        if wanted is None or got is None:
+            failed = next(o.error for o in outcomes if o.results[number] is None)
+            notes.append(f"with another batch one of them fails: {failed}")
+            continue
+        seeds.append(seed + number)
+        for expected, seen in zip(wanted, got, strict=True):
+            runs += 1
+            for place, array in zip(order, seen, strict=False):
+                name = first.model.outputs[place].name
+                found = check_output(name, array, [expected[place]], tolerances[place])
+                checks[place] = worse(checks[place], found)
+    found_checks = [check for check in checks if check is not None]
+    return Verification(
+        all(check.passed for check in found_checks),
+        found_checks,
+        first.device,
+        second.device,
+        seeds,
+        runs,
+        notes,
+        (second.path, first.path),
+    )
+
+
+def _wider(a: Tolerance, b: Tolerance) -> Tolerance:
+    """Of two models' tolerances the one that asks less."""
+    return b if a.kind == "exact" or (a.kind == b.kind and b.bound > a.bound) else a

@@ -1,0 +1,170 @@
+"""Telling what keeps a model from being written in a format, without writing it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from nnconv.checks import check_arguments
+from nnconv.errors import Reason, UnsupportedError, UsageError
+from nnconv.formats import check_writable, detect, read_model
+from nnconv.ir.graph import Model
+from nnconv.lowering import choose_signature, one_entry, to_onnx, to_tflite
+
+if TYPE_CHECKING:
+    from nnconv.formats.findings import Finding
+    from nnconv.ir.types import Shape
+
+_LOWERINGS = {"onnx": to_onnx, "tflite": to_tflite}
+
+_VERSIONS = {"onnx": "opset", "nnapi": "feature level"}
+"""What the versions of a format are called, of those that a model may choose among."""
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Something in a model that the target can't hold.
+
+    Attributes:
+        op: the operation's name in its own format; empty where it isn't about one.
+        where: its place.
+        why: what was seen and, where that is a matter of limits, what is allowed.
+        reason: the kind of obstacle, see ``nnconv.errors.Reason``.
+        hint: what would help; empty where nothing is known.
+        version: the least version of the target that would do; None where none is known.
+    """
+
+    op: str
+    where: str
+    why: str
+    reason: str
+    hint: str = ""
+    version: int | None = None
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """Whether a format can hold a model.
+
+    Attributes:
+        source, source_format: the model.
+        target: the format.
+        version_kind: what the target's versions are called; empty where it has none to choose.
+        version: the one that was asked for; None where none was.
+        least_version: the least that holds the model; None where none does or none is known.
+        obstacles: all that is in the way.
+    """
+
+    source: str
+    source_format: str
+    target: str
+    version_kind: str
+    version: int | None
+    least_version: int | None
+    obstacles: tuple[Obstacle, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is in the way."""
+        return not self.obstacles
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {**asdict(self), "passed": self.passed}
+
+
+def check(
+    model: Model | str | os.PathLike[str],
+    to: str,
+    *,
+    feature_level: int | None = None,
+    opset: int | None = None,
+    signature: str | None = None,
+    input_shapes: Mapping[str, Shape] | None = None,
+) -> CheckReport:
+    """Tell what keeps a model from being written in a format; nothing is written.
+
+    A file with an NNAPI model is held to NNAPI's own rules if ``to`` is ``nnapi``.
+
+    Args:
+        model: a model, or the path of a file.
+        to: the format.
+        feature_level: NNAPI's, 1 to 8; the newest when None.
+        opset: ONNX's; when None the default one, or the least that holds the model.
+        signature: key of the entry point; the first when None.
+        input_shapes: shapes to give to inputs of a file, by name.
+
+    Raises:
+        InvalidModelError: the file is broken.
+        UsageError: a wrong option.
+    """
+    check_arguments("text", to=to)
+    check_arguments("text or None", signature=signature)
+    if to != "nnapi" and feature_level is not None:
+        raise UsageError(f"a feature level is NNAPI's; {to} has none")
+    if to != "onnx" and opset is not None:
+        raise UsageError(f"an opset is ONNX's; {to} has none")
+    asked = feature_level if to == "nnapi" else opset
+    if isinstance(model, Model):
+        source, kind = model.source, model.format
+    else:
+        check_arguments("path", model=model)
+        source, kind = os.fspath(model), detect(model)
+        if kind == to == "nnapi":
+            return _check_nnapi(source, feature_level)
+    check_writable(to)
+    found, least = _obstacles(model, to, opset, signature, input_shapes)
+    return CheckReport(source, kind, to, _VERSIONS.get(to, ""), asked, least, found)
+
+
+def _obstacles(
+    model: Model | str | os.PathLike[str],
+    to: str,
+    opset: int | None,
+    signature: str | None,
+    input_shapes: Mapping[str, Shape] | None,
+) -> tuple[tuple[Obstacle, ...], int | None]:
+    """What is in the way, of reading first, and the least version that would do."""
+    options = {} if to != "onnx" else {"opset": opset}
+    try:
+        if not isinstance(model, Model):
+            model = read_model(model, input_shapes=input_shapes)
+        alone = one_entry(model, choose_signature(model, signature))
+        _LOWERINGS[to](alone, **options)
+    except UnsupportedError as error:
+        versions = [item.opset for item in error.items]
+        found = tuple(
+            Obstacle(i.op, i.where, i.why, i.reason.value, i.hint, i.opset or None)
+            for i in error.items
+        )
+        return found, max(versions) if all(versions) else None
+    return (), None
+
+
+def _check_nnapi(source: str, level: int | None) -> CheckReport:
+    """What a file with an NNAPI model breaks of NNAPI's rules."""
+    from nnconv.formats.nnapi.check import findings
+    from nnconv.formats.nnapi.reader import read_wire
+    from nnconv.formats.nnapi.types import LEVELS, NEWEST_LEVEL
+
+    if level is not None and (type(level) is not int or level not in LEVELS):
+        raise UsageError(f"feature level {level}; allowed are {LEVELS[0]} to {NEWEST_LEVEL}")
+    wire = read_wire(source)
+    graphs = [graph for _, graph in wire.graphs()]
+
+    def obstacle(finding: Finding) -> Obstacle:
+        inside = finding.operation >= 0
+        op = graphs[finding.graph + 1].operations[finding.operation].code.name if inside else ""
+        hint = "" if finding.level is None else f"feature level {finding.level} allows it"
+        reason = Reason.IMPOSSIBLE.value
+        return Obstacle(op, finding.where, finding.message, reason, hint, finding.level)
+
+    found = findings(wire)
+    levels = [finding.level for finding in found]
+    known = [level for level in levels if level is not None]
+    least = max([LEVELS[0], *known]) if len(known) == len(levels) else None
+    limit = NEWEST_LEVEL if level is None else level
+    broken = tuple(obstacle(f) for f in found if f.level is None or f.level > limit)
+    return CheckReport(source, "nnapi", "nnapi", _VERSIONS["nnapi"], level, least, broken)

@@ -1,0 +1,121 @@
+"""nnconv diff: two models, or one on two devices, on the same inputs."""
+
+import json
+
+import numpy as np
+import pytest
+from nnconv.cli import main
+
+import nnconv
+from nnconv.diff.models import diff_models
+from nnconv.errors import BackendError, ExitCode, UsageError
+from nnconv.formats.nnapi import file
+from nnconv.formats.nnapi.types import OperationCode
+from support.nnapi_models import FLOAT, INT, NnapiBuilder, conv_model
+
+
+def sums(constant, names=("x", "z"), rows=2):
+    """A model that adds a constant to rows of three."""
+    b = NnapiBuilder()
+    x = b.input(FLOAT, (rows, 3), name=names[0])
+    out = b.output(FLOAT, (rows, 3), name=names[1])
+    b.run(OperationCode.ADD, [x, b.const(FLOAT, constant), b.const(INT, 0)], [out])
+    return b.model()
+
+
+@pytest.fixture
+def write(tmp_path):
+    def writer(model, name):
+        path = tmp_path / name
+        file.write(model, path)
+        return str(path)
+
+    return writer
+
+
+def test_equal_models_of_two_formats_agree(write, tmp_path):
+    a = write(conv_model(per_channel=True), "a.nnapi")
+    for suffix in (".onnx", ".tflite"):
+        b = tmp_path / f"b{suffix}"
+        nnconv.convert(a, b)
+        found = diff_models(a, b)
+        assert found.passed
+        assert found.source_device == "reference"
+        assert found.runs == 1
+        assert found.outputs[0].name == "result"
+
+
+def test_a_difference_is_measured(write):
+    found = diff_models(write(sums([1, 2, 3]), "a.nnapi"), write(sums([1, 2, 3.5]), "b.nnapi"))
+    assert not found.passed
+    assert found.outputs[0].max_abs == pytest.approx(0.5)
+
+
+def test_two_devices(write):
+    a = write(conv_model(), "a.nnapi")
+    found = diff_models(a, a, device_a="onnxruntime:cpu", device_b="litert:cpu")
+    assert found.passed
+    assert (found.source_device, found.result_device) == ("onnxruntime:cpu", "litert:cpu")
+
+
+def two_inputs(names, outputs, *, swapped=False):
+    """The difference and the sum of two inputs, which may come in the other order."""
+    b = NnapiBuilder()
+    ends = {}
+    for name in reversed(names) if swapped else names:
+        ends[name] = b.input(FLOAT, (3,), name=name)
+    first, second = (ends[name] for name in names)
+    codes = {outputs[0]: OperationCode.SUB, outputs[1]: OperationCode.ADD}
+    for name in reversed(outputs) if swapped else outputs:
+        out = b.output(FLOAT, (3,), name=name)
+        b.run(codes[name], [first, second, b.const(INT, 0)], [out])
+    return b.model()
+
+
+def test_ends_belong_together_by_name(write):
+    a = write(two_inputs("pq", "yz"), "a.nnapi")
+    assert diff_models(a, write(two_inputs("pq", "yz", swapped=True), "b.nnapi")).passed
+
+
+def test_ends_belong_together_by_place_where_names_differ(write):
+    a = write(two_inputs("pq", "yz"), "a.nnapi")
+    assert diff_models(a, write(two_inputs("mn", "uv"), "b.nnapi")).passed
+    assert not diff_models(a, write(two_inputs("mn", "uv", swapped=True), "c.nnapi")).passed
+
+
+def test_given_shapes_go_to_both(write):
+    a = write(sums([1, 2, 3], rows=0), "a.nnapi")
+    b = write(sums([1, 2, 3], names=("u", "v"), rows=0), "b.nnapi")
+    assert diff_models(a, b).runs == 2  # two batches
+    found = diff_models(a, b, input_shapes={"x": (7, 3)})
+    assert found.passed
+    assert found.runs == 1
+
+
+def test_given_inputs_are_used(write):
+    a, b = write(sums([1, 2, 3]), "a.nnapi"), write(sums([1, 2, 4]), "b.nnapi")
+    huge = np.full((2, 3), 1e9, np.float32)  # beside which a difference of 1 is nothing
+    assert diff_models(a, b, inputs={"x": huge}).passed
+    with pytest.raises(UsageError, match="no input w"):
+        diff_models(a, b, inputs={"w": huge})
+
+
+def test_models_that_do_not_match(write):
+    a = write(sums([1, 2, 3]), "a.nnapi")
+    with pytest.raises(UsageError, match="1 inputs, the second 2"):
+        diff_models(a, write(two_inputs("pq", "yz"), "b.nnapi"))
+    other = write(sums([1, 2, 3], rows=4), "c.nnapi")
+    with pytest.raises(BackendError, match=r"c\.nnapi"):
+        diff_models(a, other)
+
+
+def test_command_exits_with_1_where_results_differ(write, capsys, tmp_path):
+    a, b = write(sums([1, 2, 3]), "a.nnapi"), write(sums([1, 2, 4]), "b.nnapi")
+    assert main(["diff", a, b]) == ExitCode.DIFFERS
+    assert "DIFFERS" in capsys.readouterr().out
+    assert main(["diff", a, "--device-b", "onnxruntime:cpu"]) == ExitCode.OK
+    assert "verified" in capsys.readouterr().out
+    np.save(tmp_path / "x.npy", np.full((2, 3), 1e9, np.float32))
+    assert main(["diff", a, b, "--input", f"x={tmp_path / 'x.npy'}", "--json"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["passed"] is True
+    assert main(["diff", a]) == ExitCode.USAGE
