@@ -28,7 +28,8 @@ from measure import OTHER, cost_of, models, other_command, print_rows
 from nnconv.backends import Executable
 
 import nnconv
-from nnconv.diff.inputs import index_bounds, random_inputs
+from nnconv.diff.inputs import random_inputs
+from nnconv.diff.meanings import meanings
 from nnconv.errors import NnconvError
 
 MOST = {
@@ -103,7 +104,7 @@ def measure(
         if len(model.graph) < least_ops:
             return None
         kind = kind_of(model)
-        below = index_bounds(model.graph)
+        known = meanings(model.graph)
         nnconv.convert(path, ours, input_shapes=fixed or None)
         runs = {
             "source": nnconv.compile(path, DEVICES[path.suffix], threads=1),
@@ -112,7 +113,7 @@ def measure(
         command = other_command(path, others)
         if command and cost_of(command):
             runs["other"] = nnconv.compile(others, DEVICES[suffix], threads=1)
-        arrays = list(random_inputs(model.inputs, seed=0, below=below).values())
+        arrays = list(random_inputs(model.inputs, seed=0, known=known).values())
         fed = {name: (run, _fed(run, arrays)) for name, run in runs.items()}
         found = medians(fed, seconds)
     except NnconvError as error:

@@ -12,7 +12,8 @@ import pytest
 from nnconv.backends.reference.executor import run_graph
 
 import nnconv
-from nnconv.diff.inputs import index_bounds, random_array
+from nnconv.diff.inputs import random_array
+from nnconv.diff.meanings import meanings
 from nnconv.errors import UnsupportedError
 from nnconv.ir import DType, Model, Value
 from support.litert import LiteRtRunner
@@ -108,8 +109,8 @@ def test_every_entry_point_converts(
         model = nnconv.load(path)
         entry = next(s for s in model.signatures if s.key == key)
         rng = np.random.default_rng(0)
-        bounds = index_bounds(entry.graph)
-        feeds = {v.name: random_array(v, rng, below=bounds.get(v.name, 8)) for v in entry.inputs}
+        known = meanings(entry.graph)
+        feeds = {v.name: random_array(v, rng, meaning=known.get(v.name)) for v in entry.inputs}
         assert sorted(entry.input_names) == sorted(called["inputs"])
         given = dict(zip(entry.input_names, feeds.values(), strict=True))
         wanted = [runner.run_signature(key, given) for runner in runners]
@@ -250,12 +251,13 @@ def draw(
 ) -> list[np.ndarray]:
     """Random inputs of a reference model, with the shapes and values that it asks for."""
     rng = np.random.default_rng(seed)
-    bounds = index_bounds(model.graph)
+    known = meanings(model.graph)
     arrays = []
     for value in model.inputs:
         shape = (shapes or {}).get(value.name) or record["fixed_shapes"].get(value.name)
         fixed = Value(value.name, value.type.with_shape(tuple(shape))) if shape else value
-        array = random_array(fixed, rng, below=bounds.get(value.name, record["int_hi"]))
+        meaning = known.get(value.name)
+        array = random_array(fixed, rng, meaning=meaning, below=record["int_hi"])
         if value.name in record.get("values", {}):
             given = np.asarray(record["values"][value.name], array.dtype)
             array = (

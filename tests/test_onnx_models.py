@@ -14,7 +14,8 @@ import pytest
 
 import nnconv
 from nnconv.diff.compare import Tolerance, distance, judge, tolerance_of
-from nnconv.diff.inputs import index_bounds, positive_inputs, random_array, shape_inputs
+from nnconv.diff.inputs import random_array
+from nnconv.diff.meanings import meanings
 from nnconv.errors import NnconvError, UnsupportedError
 from nnconv.formats.onnx.writer import LEAST_OPSET, NEWEST_OPSET
 from nnconv.ir import Model, Value
@@ -262,17 +263,13 @@ def draw(
 ) -> Arrays:
     """Random inputs of a reference model, with the shapes and values that it asks for."""
     rng = np.random.default_rng(seed)
-    bounds, positive = index_bounds(model.graph), positive_inputs(model.graph)
-    broadcast = shape_inputs(model.graph)
+    known = meanings(model.graph)
     arrays = []
     for value in model.inputs:
         shape = tuple((shapes or {}).get(value.name, record["fixed_shapes"][value.name]))
         fixed = Value(value.name, value.type.with_shape(shape))
-        array = random_array(fixed, rng, below=bounds.get(value.name, record["int_hi"]))
-        if value.name in positive:
-            array = np.abs(array)
-        if value.name in broadcast:
-            array = np.ones_like(array)
+        meaning = known.get(value.name)
+        array = random_array(fixed, rng, meaning=meaning, below=record["int_hi"])
         given = record.get("values", GIVEN.get(Path(record["path"]).stem, {}))
         if value.name in given:
             array = np.full_like(array, given[value.name])

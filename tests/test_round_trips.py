@@ -19,7 +19,8 @@ import pytest
 
 import nnconv
 from nnconv.diff.compare import distance, judge, tolerance_of
-from nnconv.diff.inputs import index_bounds, positive_inputs, random_array, shape_inputs
+from nnconv.diff.inputs import random_array
+from nnconv.diff.meanings import meanings
 from nnconv.ir import Model, Value
 from support.litert_worker import worker
 from support.onnx_routes import run_onnxruntime
@@ -238,20 +239,16 @@ def compare(value: Value, array: np.ndarray, wanted: Sequence[np.ndarray], model
 def draw(record: dict[str, Any], model: Model) -> Arrays:
     """Random inputs, with the shapes and values that the model asks for."""
     rng = np.random.default_rng(0)
-    bounds, positive = index_bounds(model.graph), positive_inputs(model.graph)
-    broadcast = shape_inputs(model.graph)
+    known = meanings(model.graph)
     fixed = record.get("fixed_shapes") or {}
     given = record.get("values", GIVEN.get(Path(record["path"]).stem, {}))
     arrays = []
     for value in model.inputs:
         open_shape = [d if isinstance(d, int) else 1 for d in value.shape or ()]
         shape = tuple(fixed.get(value.name, open_shape))
-        bound = bounds.get(value.name, record.get("int_hi", 8))
-        array = random_array(Value(value.name, value.type.with_shape(shape)), rng, below=bound)
-        if value.name in positive:
-            array = np.abs(array)
-        if value.name in broadcast:
-            array = np.ones_like(array)
+        one = Value(value.name, value.type.with_shape(shape))
+        below = record.get("int_hi", 8)
+        array = random_array(one, rng, meaning=known.get(value.name), below=below)
         if value.name in given:
             array = np.full_like(array, given[value.name])
         arrays.append(array)

@@ -83,9 +83,11 @@ def _merged(node: Node, op: Conv2D) -> _Merged | None:
     data = _codes(weights)
     if data is None:
         return None
+    columns, channels = old
     return _Merged(
         x,
-        *old,
+        columns,
+        channels,
         data.reshape(*data.shape[:2], -1),
         op.padding.before[1] * new[1],
         op.stride[1] * new[1],
