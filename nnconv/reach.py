@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from nnconv.formats.findings import Finding
     from nnconv.ir.types import Shape
 
-_LOWERINGS = {"onnx": to_onnx, "tflite": to_tflite}
+_LOWERINGS: dict[str, Callable[..., object]] = {"onnx": to_onnx, "tflite": to_tflite}
+"""What brings a model into the form of each format."""
 
 _VERSIONS = {"onnx": "opset", "nnapi": "feature level"}
 """What the versions of a format are called, of those that a model may choose among."""

@@ -1,7 +1,9 @@
-"""Runs Android's conformance vectors for NNAPI on the reference backend and reports by operation.
+"""Runs Android's conformance vectors for NNAPI and reports by operation.
 
 python tools/cts_report.py                        # all of them
 python tools/cts_report.py --op CONV_2D SOFTMAX   # those with these operations
+python tools/cts_report.py --route onnx           # as ONNX files, on onnxruntime
+python tools/cts_report.py --route tflite-nnapi   # as TFLite, and NNAPI again, on the reference
 python tools/cts_report.py --part 0/8 --brief     # every eighth; the table alone
 """
 
@@ -15,7 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from nnconv.formats.nnapi.file import to_json
-from support.cts import find_vectors, read_vectors, subject_of, verdict_of
+from support.cts import find_vectors, read_vectors, subject_of
+from support.cts_routes import ROUTES, verdict_by_way_of
 
 
 def main() -> int:
@@ -24,6 +27,7 @@ def main() -> int:
     parser.add_argument("--op", nargs="+", default=[], help="only vectors with these operations")
     parser.add_argument("--name", default="", help="only vectors whose names contain this")
     parser.add_argument("--part", default="0/1", metavar="I/N", help="every N-th, from I on")
+    parser.add_argument("--route", choices=ROUTES, default="reference", help="files on the way")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the models, run none")
     parser.add_argument("--brief", action="store_true", help="the table alone")
     arguments = parser.parse_args()
@@ -41,10 +45,11 @@ def main() -> int:
         if arguments.write:
             (arguments.write / f"{vector.name}.json").write_text(to_json(vector.model))
             continue
-        verdict, reason = verdict_of(vector)
+        verdict, reason = verdict_by_way_of(vector, arguments.route)
         counts[subject_of(vector)][verdict] += 1
         if verdict != "passed" and not arguments.brief:
-            print(f"{verdict:12} {vector.name}: {reason.splitlines()[-1].strip()[:200]}")
+            why = reason.splitlines()[-1].strip()[:200]
+            print(f"{verdict:12} {subject_of(vector)} {vector.name}: {why}")
     total: Counter[str] = sum(counts.values(), Counter())
     for subject, row in sorted(counts.items()):
         print(f"{subject:32} " + " ".join(f"{key} {row[key]}" for key in sorted(row)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -140,7 +140,7 @@ def _by_place(first: Model, b: FilePath, shapes: Mapping[str, Shape]) -> dict[st
     }
 
 
-def _pairs(a: tuple[Value, ...], b: tuple[Value, ...], what: str) -> list[int]:
+def _pairs(a: Sequence[Value], b: Sequence[Value], what: str) -> list[int]:
     """For each of the second model's values the place of the first one's."""
     if len(a) != len(b):
         raise UsageError(f"the first model has {len(a)} {what}, the second {len(b)}")
