@@ -15,11 +15,18 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from nnconv.errors import GraphError, InvalidModelError, Reason, UnsupportedItem
+from nnconv.errors import (
+    GraphError,
+    InvalidModelError,
+    Reason,
+    UnsupportedError,
+    UnsupportedItem,
+    UsageError,
+)
 from nnconv.formats.findings import Step, run_order
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Graph, Origin, Value
+from nnconv.ir.graph import Graph, Model, Origin, Signature, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType, merge_shapes
@@ -163,6 +170,40 @@ class StepImport:
 
     def _origin(self, index: int) -> Origin:
         return Origin(self.format, "", index, self.label.rstrip(" ,"))
+
+
+def shapes_by_index(
+    names: Mapping[str, int], input_shapes: Mapping[str, Shape] | None
+) -> dict[int, Shape]:
+    """Shapes that take the place of inputs', by operand.
+
+    Raises:
+        UsageError: there is no such input.
+    """
+    given = input_shapes or {}
+    if wrong := [name for name in given if name not in names]:
+        raise UsageError(
+            f"input_shapes: there is no input {', '.join(map(repr, wrong))}; "
+            f"the model's inputs are {', '.join(map(repr, names))}"
+        )
+    return {names[name]: shape for name, shape in given.items()}
+
+
+def imported(scope: StepImport, outputs: Sequence[int]) -> Model:
+    """The model whose graph was imported.
+
+    Raises:
+        UnsupportedError: it has operations that can't be imported; all of them are listed.
+    """
+    if scope.unsupported:
+        raise UnsupportedError(dict.fromkeys(scope.unsupported), path=scope.path)
+    entry = Signature(
+        "",
+        scope.graph,
+        input_names=tuple(value.name for value in scope.graph.inputs),
+        output_names=tuple(scope.name_of(index) for index in outputs),
+    )
+    return Model(signatures=[entry], format=scope.format, source=scope.path)
 
 
 class StepSource:

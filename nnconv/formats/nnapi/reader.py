@@ -6,14 +6,15 @@ import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from nnconv.errors import InvalidModelError, UnsupportedError, UsageError
+from nnconv.errors import InvalidModelError
+from nnconv.formats.calls import imported, shapes_by_index
 from nnconv.formats.nnapi import file, pytorch, pytorch_archive
 from nnconv.formats.nnapi.check import check
 from nnconv.formats.nnapi.detect import ARCHIVE, STREAM, kind_of
 from nnconv.formats.nnapi.graph import GraphImport
 from nnconv.formats.nnapi.types import NEWEST_LEVEL
 from nnconv.formats.nnapi.wire import Model as WireModel
-from nnconv.ir.graph import Model, Signature
+from nnconv.ir.graph import Model
 from nnconv.ir.types import Shape
 
 
@@ -87,20 +88,7 @@ def import_model(
     check(model, NEWEST_LEVEL)
     scope = GraphImport(model, model.main, path=path, omitted=omitted)
     names = {scope.name_of(index): index for index in model.main.inputs}
-    if wrong := [name for name in input_shapes or {} if name not in names]:
-        raise UsageError(
-            f"input_shapes: there is no input {', '.join(map(repr, wrong))}; "
-            f"the model's inputs are {', '.join(map(repr, names))}"
-        )
-    shapes = {names[name]: shape for name, shape in (input_shapes or {}).items()}
+    shapes = shapes_by_index(names, input_shapes)
     scope = GraphImport(model, model.main, path=path, omitted=omitted, shapes=shapes)
-    graph = scope.run()
-    if scope.unsupported:
-        raise UnsupportedError(dict.fromkeys(scope.unsupported), path=path)
-    entry = Signature(
-        "",
-        graph,
-        input_names=tuple(value.name for value in graph.inputs),
-        output_names=tuple(scope.name_of(index) for index in model.main.outputs),
-    )
-    return Model(signatures=[entry], format="nnapi", source=path)
+    scope.run()
+    return imported(scope, model.main.outputs)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
-
+from nnconv.formats.biases import bias_quant, with_quant
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.formats.nnapi.types import PaddingCode
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Layout
-from nnconv.ir.quant import Quant
 from nnconv.ir.types import Dim, static_shape
 from nnconv.ops.conv import Conv2D, ConvTranspose2D
-from nnconv.ops.quantize import Bitcast
 from nnconv.ops.rewrite import transposed
 from nnconv.ops.spatial import Padding, channel_dim, spatial_dims
 
@@ -76,19 +71,11 @@ def scaled_bias(s: Source, x: Value, weights: Value, bias: Value) -> Value:
     """
     if x.quant is None or weights.quant is None:
         return bias
-    scale = np.asarray(weights.quant.scale, np.float64) * x.quant.scale[0]
-    stated = s.wire("bias").scale
-    axis = weights.quant.axis
-    wanted = scale[0] if axis is None else 0.0
+    quant, stated = bias_quant(x.quant, weights.quant), s.wire("bias").scale
+    wanted = quant.scale[0] if quant.is_per_tensor else 0.0
     if abs(stated - wanted) > 1e-6 * max(stated, wanted):
         raise s.fail(f"the bias has the scale {stated:g}, must have {wanted:g}")
-    quant = (
-        Quant.per_tensor(scale[0]) if axis is None else Quant.per_channel(scale.tolist(), axis=0)
-    )
-    kind = replace(bias.type, quant=quant)
-    if bias.data is not None:
-        return Value(bias.name, kind, data=bias.data, origin=bias.origin)
-    return s.builder.add_typed(Bitcast(dtype=bias.dtype), [bias], [kind], names=[bias.name])[0]
+    return with_quant(s.builder, bias, quant)
 
 
 def _dilation(s: Source) -> tuple[int, int]:

@@ -1,0 +1,1 @@
+"""NNRt operations into the IR, a module for each family."""
