@@ -15,7 +15,7 @@ from nnconv.errors import UsageError
 from nnconv.formats import check_writable, format_for, read_model
 from nnconv.ir.graph import Model, Signature
 from nnconv.ir.types import Shape
-from nnconv.lowering import Lowered, choose_signature, one_entry, to_onnx, to_tflite
+from nnconv.lowering import Lowered, choose_signature, one_entry, to_nnapi, to_onnx, to_tflite
 
 if TYPE_CHECKING:
     from nnconv.diff.verify import Verification
@@ -115,6 +115,7 @@ def save(
     *,
     signature: str | None = None,
     opset: int | None = None,
+    feature_level: int | None = None,
     io_layout: str = "keep",
     int8: str = "resign",
     quant: str = "keep",
@@ -127,6 +128,7 @@ def save(
         format: its format; told by the suffix when None.
         signature: key of the entry point; the first when None.
         opset: ONNX opset.
+        feature_level: NNAPI feature level, 1 to 8; the newest when None.
         io_layout: ``keep`` leaves the interface in the source's layout, ``nhwc`` and ``nchw`` move
             image-like inputs and outputs to theirs, where that saves a transpose at the edge.
         int8: ``resign`` keeps int8 activations as uint8 inside (fast on x64), ``keep`` leaves
@@ -145,16 +147,33 @@ def save(
     check_arguments("text", io_layout=io_layout, int8=int8, quant=quant)
     single = one_entry(model, choose_signature(model, signature))
     target = format_for(path) if format is None else format
-    _write(single, path, target, opset=opset, io_layout=io_layout, int8=int8, quant=quant)
+    _write(
+        single,
+        path,
+        target,
+        opset=opset,
+        feature_level=feature_level,
+        io_layout=io_layout,
+        int8=int8,
+        quant=quant,
+    )
 
 
 def _write(
-    model: Model, path: str | os.PathLike[str], target: str, *, opset: int | None, **options: Any
+    model: Model,
+    path: str | os.PathLike[str],
+    target: str,
+    *,
+    opset: int | None,
+    feature_level: int | None,
+    **options: Any,
 ) -> Lowered[Any]:
     """Bring a model (which is used up) into the target's form and write it."""
     check_writable(target)
     if target != "onnx" and opset is not None:
         raise UsageError(f"an opset is ONNX's; {target} has none")
+    if target != "nnapi" and feature_level is not None:
+        raise UsageError(f"a feature level is NNAPI's; {target} has none")
     with _no_collection():
         if target == "onnx":
             from nnconv.formats.onnx.protobuf import write as write_onnx
@@ -162,6 +181,12 @@ def _write(
             onnx = to_onnx(model, opset=opset, **options)
             write_onnx(onnx.model, path)
             return onnx
+        if target == "nnapi":
+            from nnconv.formats.nnapi.file import write as write_nnapi
+
+            nnapi = to_nnapi(model, feature_level=feature_level, **options)
+            write_nnapi(nnapi.model, path)
+            return nnapi
         from nnconv.formats.tflite.encode import write as write_tflite
 
         tflite = to_tflite(model, **options)
@@ -179,6 +204,7 @@ def convert(
     signature: str | None = None,
     input_shapes: Mapping[str, Shape] | None = None,
     opset: int | None = None,
+    feature_level: int | None = None,
     io_layout: str = "keep",
     int8: str = "resign",
     quant: str = "keep",
@@ -195,6 +221,7 @@ def convert(
         signature: key of the entry point to convert; the first when None.
         input_shapes: shapes to give to inputs, by name.
         opset: ONNX opset.
+        feature_level: NNAPI feature level, 1 to 8; the newest when None.
         io_layout: see ``save``.
         int8: see ``save``.
         quant: see ``save``; ``float`` gives another model, which ``verify`` can't compare.
@@ -207,12 +234,8 @@ def convert(
         BackendError: with ``verify``, when a runtime fails.
     """
     check_arguments("path", src=src, dst=dst)
-    check_arguments(
-        "text or None",
-        source_format=source_format,
-        target_format=target_format,
-        signature=signature,
-    )
+    texts = {"source_format": source_format, "target_format": target_format, "signature": signature}
+    check_arguments("text or None", **texts)
     check_arguments("text", io_layout=io_layout, int8=int8, quant=quant)
     check_arguments("flag", verify=verify)
     check_arguments("seed", seed=seed)
@@ -238,7 +261,16 @@ def convert(
     model.signatures = [entry]
     # Writing uses the graph up, and what follows from the types is to be read off the source's own.
     kept = one_entry(model, entry) if verify else model
-    lowered = _write(model, dst, target, opset=opset, io_layout=io_layout, int8=int8, quant=quant)
+    lowered = _write(
+        model,
+        dst,
+        target,
+        opset=opset,
+        feature_level=feature_level,
+        io_layout=io_layout,
+        int8=int8,
+        quant=quant,
+    )
     report.opset = lowered.written.opset
     report.renamed = lowered.written.renamed
     report.moved_io = lowered.moved_io

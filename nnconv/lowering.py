@@ -13,6 +13,7 @@ from nnconv.ir.op import Layout
 if TYPE_CHECKING:
     import numpy as np
 
+    from nnconv.formats.nnapi import wire as nnapi
     from nnconv.formats.onnx import wire
     from nnconv.formats.tflite import build
     from nnconv.formats.written import Written
@@ -111,6 +112,68 @@ def to_tflite(
     result, written = writer.to_wire(model, model.main, evaluate=_evaluate)
     written.notes.extend(fold.notes)
     return Lowered(result, written, layout.moved_io)
+
+
+def to_nnapi(
+    model: Model,
+    *,
+    feature_level: int | None = None,
+    io_layout: str = "keep",
+    int8: str = "resign",
+    quant: str = "keep",
+) -> Lowered[nnapi.Model]:
+    """Turn a model's first entry point into NNAPI; the model is used up.
+
+    Args:
+        model: what to turn.
+        feature_level: NNAPI's feature level that the result must be valid at; the newest when None.
+        io_layout: see ``to_tflite``.
+        int8: ``resign`` and ``keep`` both leave 8-bit codes their signs where the level knows them.
+        quant: see ``to_tflite``.
+
+    Raises:
+        UnsupportedError: NNAPI can't hold a node at this level; all of those are listed.
+        UsageError: a wrong option.
+    """
+    from nnconv.formats.nnapi import writer
+    from nnconv.formats.nnapi.types import LEVELS, NEWEST_LEVEL
+    from nnconv.passes.base import run_passes
+    from nnconv.passes.fold_qdq import FoldQdqPass
+    from nnconv.passes.layout import LayoutPass
+
+    _check_options(io_layout=io_layout, int8=int8, quant=quant)
+    level = NEWEST_LEVEL if feature_level is None else feature_level
+    if type(level) is not int or level not in LEVELS:
+        allowed = f"{LEVELS[0]} to {NEWEST_LEVEL}"
+        raise UsageError(f"feature level {level!r}; allowed are {allowed}")
+    layout = LayoutPass(Layout.NHWC, edge=model.main if io_layout == "nhwc" else None)
+    fold = FoldQdqPass()
+    run_passes(model, nnapi_passes(layout, fold_qdq=fold, in_floats=quant == "float", level=level))
+    result, written = writer.to_wire(model, model.main, level=level, evaluate=_evaluate)
+    written.notes.extend(fold.notes)
+    return Lowered(result, written, layout.moved_io)
+
+
+def nnapi_passes(
+    layout: Pass, *, fold_qdq: Pass | None = None, in_floats: bool = False, level: int
+) -> list[Pass]:
+    """The passes that bring a graph into the form that the NNAPI writer takes, in order.
+
+    Those for TFLite, whose operations NNAPI's are made after, less what is for TFLite's kernels.
+    From level 3 on NNAPI computes with float16, from level 4 on it knows signed codes.
+    """
+    from nnconv.passes.hybrids import HybridsPass
+    from nnconv.passes.split_columns import SplitColumnsPass
+    from nnconv.passes.widen_halves import WidenHalvesPass
+
+    left_out: tuple[type[Pass], ...] = (HybridsPass, SplitColumnsPass)
+    if level >= _HALVES_LEVEL:
+        left_out += (WidenHalvesPass,)
+    whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats, resign=False)
+    return [step for step in whole if not isinstance(step, left_out)]
+
+
+_HALVES_LEVEL = 3
 
 
 def tflite_passes(

@@ -22,7 +22,7 @@ FORMATS = ("tflite", "onnx", "nnapi")
 READABLE = FORMATS
 """Formats whose folder has a ``reader`` and a ``summary``."""
 
-WRITABLE = ("tflite", "onnx")
+WRITABLE = ("tflite", "onnx", "nnapi")
 
 _HEAD_BYTES = 4096
 """How much of a file is looked at to tell its format."""

@@ -1,0 +1,1 @@
+"""Exporters of the IR's ops as NNAPI operations, one file a family of ops."""

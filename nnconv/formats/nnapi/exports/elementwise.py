@@ -1,0 +1,175 @@
+"""Elementwise ops: most are told by a table. Types are the table's of NNAPI."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnconv.formats.nnapi.exporter import Exporter, Input, Target
+from nnconv.formats.nnapi.table import spec_of
+from nnconv.formats.nnapi.types import OperationCode
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node
+from nnconv.ir.op import Activation, Op
+from nnconv.ir.quant import quantize
+from nnconv.ir.types import static_shape
+from nnconv.ops import elementwise as e
+
+PLAIN: dict[type[Op], str] = {
+    e.Abs: "ABS",
+    e.Neg: "NEG",
+    e.Sqrt: "SQRT",
+    e.Rsqrt: "RSQRT",
+    e.Exp: "EXP",
+    e.Log: "LOG",
+    e.Sin: "SIN",
+    e.Floor: "FLOOR",
+    e.LogicalNot: "LOGICAL_NOT",
+    e.Sigmoid: "LOGISTIC",
+    e.Tanh: "TANH",
+    e.HardSwish: "HARD_SWISH",
+    e.Equal: "EQUAL",
+    e.NotEqual: "NOT_EQUAL",
+    e.Less: "LESS",
+    e.LessEqual: "LESS_EQUAL",
+    e.Greater: "GREATER",
+    e.GreaterEqual: "GREATER_EQUAL",
+    e.LogicalAnd: "LOGICAL_AND",
+    e.LogicalOr: "LOGICAL_OR",
+    e.Maximum: "MAXIMUM",
+    e.Minimum: "MINIMUM",
+    e.Pow: "POW",
+    e.PRelu: "PRELU",
+}
+"""Ops whose operands are the operation's inputs, in order."""
+
+ARITHMETIC: dict[type[Op], str] = {e.Add: "ADD", e.Sub: "SUB", e.Mul: "MUL", e.Div: "DIV"}
+
+_COARSE = 0.9
+"""A result's steps may be so much finer than those that an operation gives."""
+
+
+def _inputs(node: Node, name: str) -> dict[str, Input]:
+    formals = spec_of(OperationCode[name]).variants[0].inputs
+    return {formal.name: value for formal, value in zip(formals, node.inputs, strict=False)}
+
+
+def export_plain(node: Node, t: Target) -> None:
+    """An operation without options."""
+    name, y = PLAIN[type(node.op)], node.outputs[0]
+    for value in node.inputs:
+        assert value is not None
+        t.rank(value)
+    fixed = t.fixed_quant(name, y)
+    if fixed is not None and y.quant is not None and y.quant.scale[0] < _COARSE * fixed.scale[0]:
+        raise t.to_floats(f"the steps of {name} are coarser than those of `{y.name}`")
+    t.emit(name, _inputs(node, name), y)
+
+
+def export_arithmetic(node: Node, t: Target) -> None:
+    """ADD, SUB, MUL, DIV. Integers take no activation; DIV of them rounds down, ours to zero."""
+    op, y = node.op, node.outputs[0]
+    assert isinstance(op, e.Add | e.Sub | e.Mul | e.Div)
+    name = ARITHMETIC[type(op)]
+    for value in node.inputs:
+        assert value is not None
+        t.rank(value)
+    activation = t.activation(op.activation)
+    if y.dtype is DType.INT32 and op.activation is not Activation.NONE:
+        raise t.split_activation(op.activation)
+    if y.dtype is DType.INT32 and isinstance(op, e.Div):
+        raise t.refused("DIV of integers rounds down")
+    t.emit(name, {**_inputs(node, name), "activation": activation}, y)
+
+
+def export_select(node: Node, t: Target) -> None:
+    """SELECT: three tensors of one shape; codes have the result's parameters."""
+    y = node.outputs[0]
+    shape = static_shape(y.shape)
+    condition, then, otherwise = (node.operand(i) for i in range(3))
+    if shape is None:
+        if not condition.shape == then.shape == otherwise.shape:
+            raise t.refused("SELECT takes tensors of one shape, some extents aren't known")
+        inputs: dict[str, Input] = {
+            "condition": condition, "input0": then, "input1": otherwise,
+        }  # fmt: skip
+        t.emit("SELECT", inputs, y)
+        return
+    t.rank(y)
+    chosen = [t.broadcast(v, shape or (1,)) for v in (then, otherwise)]
+    whole = t.broadcast(condition, shape or (1,))
+    t.emit("SELECT", {"condition": whole, "input0": chosen[0], "input1": chosen[1]}, y)
+
+
+_CLIPS = {(0.0, math.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU1"}
+
+
+def export_clip(node: Node, t: Target) -> None:
+    """RELU, RELU1, RELU6; else MAXIMUM and MINIMUM with constants."""
+    op, x, y = node.op, node.operand(0), node.outputs[0]
+    assert isinstance(op, e.Clip)
+    t.rank(x)
+    name = _CLIPS.get((op.low, op.high))
+    if name is not None and (x.dtype.is_float or x.quant == y.quant) and x.dtype is not DType.INT32:
+        t.emit(name, {"input": x}, y)
+        return
+    if y.quant is not None:
+        source = t.requantized(x, y.quant, y.dtype)
+        bounds = quantize(np.asarray([op.low, op.high], np.float64), y.quant, y.dtype)
+    else:
+        source = t.operand(x)
+        bounds = _in_type(op, y.dtype)
+    least, greatest = (-math.inf, math.inf) if y.dtype.is_float else y.dtype.int_range
+    steps = [
+        (name, t.const(bound.reshape(1), quant=y.quant))
+        for name, bound, edge in (("MAXIMUM", bounds[0], least), ("MINIMUM", bounds[1], greatest))
+        if bound != edge
+    ]
+    if not steps:
+        if source == t.operand(x):
+            t.keep(x, y)
+        else:
+            t.alias(y, source)
+        return
+    for step, bound in steps[:-1]:
+        source = t.result(step, {"input0": source, "input1": bound}, y.type)
+    step, bound = steps[-1]
+    t.emit(step, {"input0": source, "input1": bound}, y)
+
+
+def _in_type(op: e.Clip, dtype: DType) -> np.ndarray:
+    """The bounds as numbers of a type, those beyond its range at its ends."""
+    if dtype.is_float:
+        return np.asarray([op.low, op.high], dtype.numpy)
+    least, greatest = dtype.int_range
+    bounds = [
+        least if op.low < least else greatest if op.low > greatest else math.ceil(op.low),
+        greatest if op.high > greatest else least if op.high < least else math.floor(op.high),
+    ]
+    return np.asarray(bounds, dtype.numpy)
+
+
+def export_elu(node: Node, t: Target) -> None:
+    """ELU."""
+    op = node.op
+    assert isinstance(op, e.Elu)
+    t.rank(node.operand(0))
+    t.emit("ELU", {"input": node.operand(0), "alpha": op.alpha}, node.outputs[0])
+
+
+def export_square(node: Node, t: Target) -> None:
+    """MUL of a value with itself."""
+    x = node.operand(0)
+    t.rank(x)
+    t.emit("MUL", {"input0": x, "input1": x, "activation": 0}, node.outputs[0])
+
+
+EXPORTERS: dict[type[Op], Exporter] = {
+    **dict.fromkeys(PLAIN, export_plain),
+    **dict.fromkeys(ARITHMETIC, export_arithmetic),
+    e.Select: export_select,
+    e.Clip: export_clip,
+    e.Elu: export_elu,
+    e.Square: export_square,
+}

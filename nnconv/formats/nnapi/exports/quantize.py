@@ -1,0 +1,80 @@
+"""Quantization, and conversions between types of numbers."""
+
+from __future__ import annotations
+
+from nnconv.formats.nnapi.exporter import Exporter, Target
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node
+from nnconv.ir.op import Op
+from nnconv.ir.quant import dequantize
+from nnconv.ir.types import TensorType
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
+
+_CODES = frozenset({DType.UINT8, DType.INT8})
+
+
+def export_quantize(node: Node, t: Target) -> None:
+    """QUANTIZE of floats; codes of one type by an ADD, of two through floats."""
+    x, y = node.operand(0), node.outputs[0]
+    assert y.quant is not None, "the result has parameters"
+    if not y.quant.is_per_tensor or y.dtype not in _CODES:
+        raise t.refused(f"NNAPI makes no {y.type} at run time")
+    if not x.type.has_codes:
+        t.emit("QUANTIZE", {"input": x}, y)
+        return
+    if x.dtype is y.dtype and x.quant is not None and x.quant.is_per_tensor:
+        if x.quant == y.quant:
+            t.keep(x, y)
+        else:
+            t.rescale(t.operand(x), y)
+        return
+    real = t.result("DEQUANTIZE", {"input": x}, TensorType(DType.FLOAT32, x.shape))
+    t.emit("QUANTIZE", {"input": real}, y)
+
+
+def export_dequantize(node: Node, t: Target) -> None:
+    """DEQUANTIZE; constants stand in the file as floats."""
+    x, y = node.operand(0), node.outputs[0]
+    if x.data is not None:
+        if x.quant is None:
+            raise t.refused(f"{x.type} has no parameters")
+        t.constant(y, dequantize(x.data, x.quant).astype(y.dtype.numpy))
+        return
+    t.rank(x)
+    t.emit("DEQUANTIZE", {"input": x}, y)
+
+
+def export_cast(node: Node, t: Target) -> None:
+    """CAST of stored numbers; floats become bytes in the range of these alone."""
+    x, y = node.operand(0), node.outputs[0]
+    if x.data is not None and x.data.size <= _FOLDED:
+        t.constant(y, t.file.evaluate(node, [x.data])[0])
+        return
+    if x.dtype is DType.BOOL or y.dtype is DType.BOOL:
+        raise t.refused("CAST takes no truth values")
+    if y.dtype is DType.UINT8 and x.dtype is not DType.UINT8:
+        raise t.refused("CAST to bytes takes the nearest one")
+    t.emit("CAST", {"input": x}, y)
+
+
+_FOLDED = 1 << 22
+
+
+def export_bitcast(node: Node, t: Target) -> None:
+    """Codes under other parameters, where these are free: of constants and inputs read once."""
+    x, y = node.operand(0), node.outputs[0]
+    if x.data is not None and x.dtype is y.dtype:
+        t.constant(y, x.data)
+        return
+    if x.dtype is y.dtype and (x.quant or None) == (y.quant or None):
+        t.keep(x, y)
+        return
+    t.reinterpret(x, y)
+
+
+EXPORTERS: dict[type[Op], Exporter] = {
+    Quantize: export_quantize,
+    Dequantize: export_dequantize,
+    Cast: export_cast,
+    Bitcast: export_bitcast,
+}
