@@ -103,6 +103,7 @@ def check(
     """
     check_arguments("text", to=to)
     check_arguments("text or None", signature=signature)
+    check_arguments("shapes", input_shapes=input_shapes)
     if to != "nnapi" and feature_level is not None:
         raise UsageError(f"a feature level is NNAPI's; {to} has none")
     if to != "onnx" and opset is not None:

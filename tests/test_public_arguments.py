@@ -62,6 +62,7 @@ FITTING = {
     "seed": (int,),
     "threads": (int,),
     "opset": (int, type(None)),
+    "feature_level": (int, type(None)),
     "input_shapes": (dict, type(None)),
     "format": (str, type(None)),
     "source_format": (str, type(None)),
@@ -103,6 +104,7 @@ def test_arguments_of_wrong_kinds_are_usage_errors(function, besides, name, sour
         nnconv.save: {"model": nnconv.load(source), "path": target},
         nnconv.convert: {"src": source, "dst": target},
         nnconv.compile: {"model": source, "device": "reference"},
+        nnconv.check: {"model": source, "to": "onnx"},
     }
     told = 0
     for value in ANYTHING:

@@ -16,7 +16,7 @@ from nnconv.ops import elementwise as e
 from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.quantize import Cast
 from nnconv.ops.reduce import ReduceSum
-from nnconv.ops.shape import Reshape, Squeeze, Transpose, Unsqueeze
+from nnconv.ops.shape import BroadcastTo, Reshape, Squeeze, Transpose, Unsqueeze
 
 
 def _operands(node: Node) -> tuple[Value, Value]:
@@ -44,15 +44,31 @@ def of_vectors(node: Node, b: Builder) -> Sequence[Value] | None:
     return [b.add(Squeeze(axes=tuple(axes)), [product], quant=y.quant)]
 
 
+_MOST_RANK = 5
+"""Of operands whose leading dimensions a product broadcasts."""
+
+
 def in_fewer_dimensions(node: Node, b: Builder) -> Sequence[Value] | None:
-    """Leading dimensions that neither operand repeats made one; matrices stay as they are."""
+    """Leading dimensions made one, where both operands have them or there are too many.
+
+    Matrices stay as they are.
+    """
     left, right = _operands(node)
     y = node.outputs[0]
     a, c, whole = static_shape(left.shape), static_shape(right.shape), static_shape(y.shape)
-    if a is None or c is None or whole is None or len(a) < 4 or a[:-2] != c[:-2]:
+    if a is None or c is None or whole is None or 0 in (*a, *c):
         return None
-    if 0 in (*a, *c):
+    if min(len(a), len(c)) < 2 or max(len(a), len(c)) < 4:
         return None
+    if a[:-2] != c[:-2]:
+        if max(len(a), len(c)) <= _MOST_RANK:
+            return None
+        lead = whole[:-2]
+        a, c = (*lead, *a[-2:]), (*lead, *c[-2:])
+        left, right = (
+            b.add(BroadcastTo(shape=shape), [value], quant=value.quant)
+            for value, shape in ((left, a), (right, c))
+        )
     flat = [
         b.add(Reshape(shape=(-1, *shape[-2:])), [value], quant=value.quant)
         for value, shape in ((left, a), (right, c))

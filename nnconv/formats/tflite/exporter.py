@@ -320,10 +320,13 @@ class Target(GraphExport):
                 if not -_GREATEST - 1 <= number <= _GREATEST:
                     raise Refused(f"{key} is {number}, numbers of .tflite files are int32")
         if name in _OF_FEW_DIMENSIONS:
-            shapes = {tuple(self.tensors[i].shape) for i in inputs[: _OF_FEW_DIMENSIONS[name]]}
+            data = [self.tensors[i] for i in inputs[: _OF_FEW_DIMENSIONS[name]]]
+            shapes = {tuple(tensor.shape) for tensor in data}
             rank = max(map(len, shapes), default=0)
-            if rank > MOST_BROADCAST and (len(shapes) > 1 or name == "TRANSPOSE"):
-                raise Refused(f"{name} takes up to {MOST_BROADCAST} dimensions, there are {rank}")
+            differ = len(shapes) > 1 or any(tensor.shape_signature for tensor in data)
+            if rank > MOST_BROADCAST and (differ or name == "TRANSPOSE"):
+                why = f"{name} takes up to {MOST_BROADCAST} dimensions, there are {rank}"
+                raise Refused(why, rank=MOST_BROADCAST)
         code = BUILTIN_OPERATOR.get(name, name)
         self.operators.append(
             build.Operator(code, inputs, outputs, options, version=version, **more)
