@@ -7,10 +7,20 @@ devices is asked for, and its runtime when a model is compiled for it.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from nnconv.backends.base import NNAPI_LEVEL, Device, Executable, TensorInfo
+from nnconv.backends.base import (
+    NNAPI_LEVEL,
+    REFERENCE,
+    SERIAL,
+    UNINTERRUPTIBLE,
+    Device,
+    Executable,
+    NoDeviceError,
+    TensorInfo,
+)
 from nnconv.backends.limits import DeadlineError, Limits, limited
 
 from nnconv import errors
@@ -20,8 +30,9 @@ if TYPE_CHECKING:
     from nnconv.ir import Model
 
 __all__ = [
-    "DeadlineError", "Device", "Executable", "Limits", "TensorInfo", "compile", "devices",
-    "limited", "reference_ops",
+    "REFERENCE", "SERIAL", "UNINTERRUPTIBLE", "DeadlineError", "Device", "Executable", "Limits",
+    "NoDeviceError", "TensorInfo", "compile", "compile_pieces", "devices", "limited",
+    "reference_ops",
 ]  # fmt: skip
 
 _HOMES = {
@@ -47,18 +58,23 @@ def devices() -> list[Device]:
 def compile(  # noqa: A001 - it is what it does
     model: Model | str | os.PathLike[str], device: str = "onnxruntime:cpu", **options: Any
 ) -> Executable:
-    """Make a model ready to run on a device.
+    """Make a model ready to run on a device, or in pieces on several.
 
     A file in the device's own format (.onnx for onnxruntime, .tflite for LiteRT) runs as it is; any
     other, and a model in memory, is converted in memory. A model is not changed by it.
 
+    One device runs the whole model or refuses it. Of several (``onnxruntime:cpu,reference``) the
+    first that takes the whole model runs it; where only the reference would, or none, each node
+    goes to the first that takes it. The executable's ``device`` tells what came of it.
+
     Args:
         model: a model, or the path of a file.
-        device: one of ``devices()``, by name.
+        device: one of ``devices()``, by name, or several with commas between them.
         options: ``signature``, the key of the entry point (default: the first), and
             ``input_shapes``, shapes by input name, both for files other than .onnx; ``threads``
             (0, the default: the runtime's choice) for onnxruntime and LiteRT; ``resolver`` for
-            LiteRT: ``xnn`` (XNNPACK, the default), ``opt`` or ``ref`` kernels.
+            LiteRT: ``xnn`` (XNNPACK, the default), ``opt`` or ``ref`` kernels. Several devices
+            take the first two.
 
     Raises:
         BackendError: the runtime isn't installed, or refuses the model.
@@ -74,11 +90,56 @@ def compile(  # noqa: A001 - it is what it does
     for name, kind in _OPTION_KINDS.items():
         if name in options:
             check_arguments(kind, **{name: options[name]})
-    home = _HOMES.get(device)
-    if home is None:
-        raise errors.UsageError(f"there is no device {device!r}; devices are {', '.join(_HOMES)}")
-    made: Executable = import_module(home).make(model, device, options)
+    names = [name.strip() for name in device.split(",")]
+    for name in names:
+        if name not in _HOMES:
+            have = ", ".join(_HOMES)
+            raise errors.UsageError(f"there is no device {name!r}; devices are {have}")
+    if len(names) > 1:
+        return _compile_for(model, names, options)
+    made: Executable = import_module(_HOMES[device]).make(model, device, options)
     return made
+
+
+def _compile_for(
+    model: Model | str | os.PathLike[str], names: Sequence[str], options: Mapping[str, Any]
+) -> Executable:
+    """Make a model ready for the first device that takes it whole, else for several in pieces."""
+    from nnconv.backends.base import check_options
+
+    from nnconv.formats import read_model
+    from nnconv.ir import Model
+
+    check_options(options, frozenset({"input_shapes", "signature"}), ",".join(names))
+    if not isinstance(model, Model):
+        model = read_model(model, input_shapes=options.get("input_shapes"))
+    signature = options.get("signature")
+    for number, name in enumerate(names):
+        if name == REFERENCE and number:
+            break
+        try:
+            return compile(model, name, signature=signature)
+        except (errors.BackendError, errors.UnsupportedError):
+            continue
+    return compile_pieces(model, names, signature=signature)
+
+
+def compile_pieces(
+    model: Model, devices: Sequence[str], *, signature: str | None = None
+) -> Executable:
+    """Cut a model so that each node runs on the first of the devices that takes it.
+
+    Args:
+        model: the model; it must not be changed as long as the result is in use.
+        devices: the devices, by name.
+        signature: the key of the entry point; the first when None.
+
+    Raises:
+        NoDeviceError: a node has no device.
+    """
+    from nnconv.backends.pieces import PiecesExecutable
+
+    return PiecesExecutable(model, devices, compile, signature=signature)
 
 
 def reference_ops() -> set[str]:

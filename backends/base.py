@@ -25,6 +25,20 @@ from nnconv.ir.types import Shape
 NNAPI_LEVEL = 8
 """The newest feature level of NNAPI, of which every device runs models once they are converted."""
 
+REFERENCE = "reference"
+"""The device that does everything."""
+
+UNINTERRUPTIBLE = frozenset({"litert:cpu"})
+"""The devices that can't be stopped while they run: they get no model with loops."""
+
+SERIAL = frozenset({"litert:cpu"})
+"""The devices whose compiled models do one run at a time."""
+
+
+class NoDeviceError(BackendError):
+    """None of the devices can run a model, or a part of it; the text has the reasons."""
+
+
 MOST_THREADS = 1024
 """Runtimes start all that they are asked for, and thousands take minutes or end the process."""
 

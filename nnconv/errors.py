@@ -97,6 +97,7 @@ class UnsupportedItem:
         reason: the kind of obstacle.
         hint: what would help, if anything would.
         opset: the least ONNX opset that could hold it; 0 where none is known.
+        node: the number of the node's origin; -1 where there is none.
     """
 
     op: str
@@ -105,6 +106,7 @@ class UnsupportedItem:
     reason: Reason
     hint: str = ""
     opset: int = 0
+    node: int = -1
 
     def __str__(self) -> str:
         text = f"{self.op} at {self.where}: {self.why} [{self.reason.value}]"

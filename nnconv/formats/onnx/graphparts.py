@@ -200,5 +200,13 @@ class GraphParts:
         if node is not None and node.outputs:
             where += f" (`{node.outputs[0].name}`)"
         return NotExportable(
-            UnsupportedItem(op=op, where=where, why=why, reason=reason, hint=hint, opset=opset)
+            UnsupportedItem(
+                op=op,
+                where=where,
+                why=why,
+                reason=reason,
+                hint=hint,
+                opset=opset,
+                node=-1 if node is None else node.origin.index,
+            )
         )

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from nnconv.backends import Device, devices
+from nnconv.backends import REFERENCE, SERIAL, UNINTERRUPTIBLE, Device, devices
 
-REFERENCE = "reference"
-"""The device that does everything; it is the last one of the list."""
-
-UNINTERRUPTIBLE = frozenset({"litert:cpu"})
-"""The devices that can't be stopped while they run: they get no model with loops."""
-
-SERIAL = frozenset({"litert:cpu"})
-"""The devices whose compiled models do one run at a time."""
+__all__ = ["REFERENCE", "SERIAL", "UNINTERRUPTIBLE", "available"]
 
 
 @cache

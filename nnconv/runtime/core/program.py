@@ -1,11 +1,10 @@
-"""Models made ready to run: for each device in turn, the whole model or nothing.
+"""Models made ready to run: whole on the first device that takes them so, else in pieces.
 
 A ``Program`` belongs to a compilation. What it runs depends on the shapes of a run's inputs and on
 which of them are left out: each combination is read, converted and compiled once (a ``Plan``), and
 the latest are kept. A model whose inputs all have known shapes has its plan made beforehand.
 
-How a model is cut into pieces for several devices belongs into ``Program._plan``: a plan is all
-that the rest knows.
+What no device but the reference takes whole is cut (``nnconv.backends.pieces``).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from nnconv import backends
-from nnconv.backends import Executable, Limits, limited
+from nnconv.backends import Executable, Limits, NoDeviceError, limited
 from nnconv.errors import BackendError, InvalidModelError, NnconvError, UnsupportedError
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Model
@@ -35,10 +34,6 @@ LEVELS_OF_FREEZING = 2
 
 SUFFIXES = {"onnxruntime:cpu": ".onnx", "litert:cpu": ".tflite"}
 """What a device reads from files, for the devices that a cache serves."""
-
-
-class NoDeviceError(NnconvError):
-    """None of the devices can run a model; the text has the reason of each."""
 
 
 class Source(Protocol):
@@ -244,8 +239,10 @@ class Program:
         """
         is_static = shapes == self._source.known_shapes()
         model: Model | None = None
-        reasons = []
+        reasons: list[str] = []
         for device in self.devices:
+            if device == REFERENCE and reasons:
+                break
             if self._source.has_loops and device in UNINTERRUPTIBLE:
                 reasons.append(f"{device} can't stop a loop")
                 continue
@@ -263,7 +260,15 @@ class Program:
                 reasons.append(f"{device}: {error}")
             except BackendError as error:
                 reasons.append(str(error))
-        raise NoDeviceError("; ".join(reasons))
+        return self._in_pieces(model or self._source.specialize(shapes), reasons)
+
+    def _in_pieces(self, model: Model, reasons: Sequence[str]) -> Plan:
+        """The plan for a model that no device takes whole, for these reasons."""
+        try:
+            executable = backends.compile_pieces(model, self.devices)
+        except NoDeviceError as error:
+            raise NoDeviceError("; ".join(reasons)) from error
+        return Plan(executable, executable.device)
 
 
 def _compile(model: Model, device: str, slot: CacheSlot | None) -> Executable:

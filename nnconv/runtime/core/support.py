@@ -8,14 +8,11 @@ from typing import Protocol
 from nnconv import backends
 from nnconv.errors import InvalidModelError, NnconvError
 from nnconv.ir.graph import Model
-from nnconv.runtime.core.devices import REFERENCE, UNINTERRUPTIBLE
+from nnconv.runtime.core.devices import REFERENCE
 
 
 class Operations(Protocol):
     """A model of a programming model, operation by operation."""
-
-    def has_loops(self, index: int | None) -> bool:
-        """Whether a run of an operation, or of the model, may take for ever."""
 
     def known(self) -> Sequence[bool]:
         """Whether nnconv reads an operation, for each."""
@@ -53,11 +50,9 @@ def supported(operations: Operations, devices: Sequence[str]) -> list[bool]:
 
 def _takes(operations: Operations, device: str, index: int | None) -> bool:
     """Whether a device runs an operation, or the model as a whole."""
-    if device in UNINTERRUPTIBLE and operations.has_loops(index):
-        return False
     try:
         model = operations.whole() if index is None else operations.alone(index)
-        backends.compile(model, device).close()
+        backends.compile_pieces(model, [device]).close()
     except InvalidModelError:
         return True  # no device gives it a meaning; that is for the run to tell
     except NnconvError:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+from nnconv.backends import NoDeviceError
 from nnconv.errors import NnconvError
 from nnconv.formats.nnapi.types import (
     BYTE_SIZE_OF_CACHE_TOKEN,
@@ -15,7 +16,7 @@ from nnconv.formats.nnapi.types import (
     ResultCode,
 )
 from nnconv.runtime.core.cache import CacheSlot
-from nnconv.runtime.core.program import NoDeviceError, Program
+from nnconv.runtime.core.program import Program
 from nnconv.runtime.nnapi.device import Device, all_devices
 from nnconv.runtime.nnapi.errors import (
     Error,

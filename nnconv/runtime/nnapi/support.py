@@ -19,9 +19,6 @@ class _Operations:
     def __init__(self, model: Model) -> None:
         self._model = model
 
-    def has_loops(self, index: int | None) -> bool:
-        return has_loops(self._model if index is None else self._alone(index))
-
     def known(self) -> list[bool]:
         table = importers()
         return [operation.code.name in table for operation in self._model.main.operations]

@@ -144,8 +144,19 @@ def test_models_in_models_in_models():
     )
 
 
-def test_a_loop_goes_to_no_device_that_cannot_stop_it():
+def test_a_device_that_cannot_stop_a_loop_runs_its_turns_alone():
     model = loop(below(10), plus(3))
-    compilation = compiled(model, ["litert:cpu", REFERENCE])
-    assert compilation.program.device_for((ONE,)) == REFERENCE
-    assert run(compilation, np.float32([1])) == [10]
+    for names in (["litert:cpu", REFERENCE], ["litert:cpu"]):
+        compilation = compiled(model, names)
+        assert compilation.program.device_for((ONE,)) == "litert:cpu"
+        assert run(compilation, np.float32([1])) == [10]
+
+
+@pytest.mark.parametrize("limit", ["loop_timeout", "timeout"])
+def test_a_loop_in_pieces_is_stopped(limit):
+    compilation = compiled(loop(below(np.inf), plus(0)), ["litert:cpu"])
+    start = time.monotonic()
+    with pytest.raises(nnapi.Error) as caught:
+        run(compilation, np.float32([1]), **{limit: 50_000_000})
+    assert caught.value.code is ResultCode.MISSED_DEADLINE_TRANSIENT
+    assert time.monotonic() - start < 1.5
