@@ -29,9 +29,7 @@ from support.spine import Case, model_bytes
 from support.tflite_spine import TfliteCase
 
 NO_ONNX_FORM: dict[str, str] = {
-    "LimitedBoxes": "how many boxes there are depends on the data of several classes at once",
     "LshProjection": "it hashes bytes, which ONNX can't see",
-    "Proposals": "how many boxes there are depends on the data of several cells at once",
     "QuantizedLstm": "ONNX has no integers with a point, of which it is made",
 }
 """IR ops that ONNX can't hold, each with the reason."""
@@ -39,9 +37,7 @@ NO_ONNX_FORM: dict[str, str] = {
 SHOWN_OTHERWISE: dict[str, str] = {
     "Bernoulli": "test_random.test_bernoulli",
     "DynamicQuantize": "test_dynamic_quantize.test_onnx",
-    "LimitedBoxes": "test_proposals.test_scores_fall_by_the_overlap",
     "LshProjection": "test_hashing.test_too_many_bits_are_refused",
-    "Proposals": "test_proposals.test_limits_before_and_after",
     "QuantizedLstm": "test_quantized_rnn.test_a_step_is_near_that_of_real_numbers",
 }
 """IR ops that are in no listed case, each with the test in tests/ops that makes its own."""

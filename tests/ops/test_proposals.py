@@ -1,4 +1,4 @@
-"""Choosing regions: how many there are depends on the data. No other format has these ops."""
+"""Choosing regions: how many there are depends on the data."""
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph
 from nnconv.ir.quant import Quant
 from nnconv.ops.proposals import Decay, LimitedBoxes, Proposals
+from support.onnx_spine import IrCase, check_ir
 
 BOXES = [[0, 0, 10, 10], [0, 0, 10, 5], [20, 20, 30, 30], [0, 0, 10, 9]]
 
@@ -138,3 +139,81 @@ def test_columns_must_fit():
     )
     with pytest.raises(GraphError, match="boxes of 8 columns for 3 classes"):
         builder.add_many(op, [scores, boxes, images])
+
+
+# -------------------------------------------------------------------- in other formats
+
+
+def random_regions(seed, *, rows=24, classes=4, images=3):
+    random = np.random.default_rng(seed)
+    corner = random.uniform(0, 20, (rows, classes, 2))
+    boxes = np.concatenate([corner, corner + random.uniform(2, 14, corner.shape)], axis=-1)
+    scores = random.permutation(rows * classes).reshape(rows, classes) / (rows * classes or 1)
+    numbers = np.sort(random.integers(0, images, rows)) * 2 % 5
+    return [
+        scores.astype(np.float32),
+        boxes.reshape(rows, classes * 4).astype(np.float32),
+        numbers.astype(np.int32),
+    ]
+
+
+def limited_case(name, decay, *, limit=-1, rows=24, open_rows=False, dtype=DType.FLOAT32):
+    feeds = random_regions(3, rows=rows)
+    feeds[:2] = [array.astype(dtype.numpy) for array in feeds[:2]]
+
+    def build(b):
+        kinds = [DType.of(array) for array in feeds]
+        extents = [(None if open_rows else a.shape[0], *a.shape[1:]) for a in feeds]
+        values = [b.input(f"x{i}", kinds[i], extents[i]) for i in range(3)]
+        op = LimitedBoxes(
+            score_threshold=0.15,
+            limit=limit,
+            decay=decay,
+            iou_threshold=0.3,
+            sigma=0.5,
+            least_score=0.1,
+        )
+        return b.add_many(op, values)
+
+    tolerance = 2e-3 if dtype is DType.FLOAT16 else 1e-5
+    return IrCase(name, build, feeds, evaluated=False, tolerance=tolerance)
+
+
+def proposal_case(name, *, after=-1, before=0, iou=0.4, dtype=DType.FLOAT32):
+    random = np.random.default_rng(5)
+    scores = random.permutation(2 * 3 * 4 * 5).reshape(2, 3, 4, 5) / 120
+    feeds = [
+        scores.astype(dtype.numpy),
+        random.normal(0, 0.4, (2, 3, 4, 20)).astype(dtype.numpy),
+        np.sort(random.uniform(-5, 9, (5, 4)), axis=1).astype(dtype.numpy),
+        np.asarray([[20, 24], [18, 30]], dtype.numpy),
+    ]
+
+    def build(b):
+        values = [b.input(f"x{i}", dtype, array.shape) for i, array in enumerate(feeds)]
+        op = Proposals(
+            stride=(4.0, 6.0), before=before, after=after, iou_threshold=iou, least_size=2.0
+        )
+        return b.add_many(op, values)
+
+    return IrCase(name, build, feeds, evaluated=False, tolerance=1e-5)
+
+
+IR_CASES = [
+    *(limited_case(decay.value, decay) for decay in Decay),
+    *(limited_case(f"{decay.value}_best", decay, limit=4) for decay in Decay),
+    limited_case("open", Decay.LINEAR, limit=5, open_rows=True),
+    limited_case("one", Decay.HARD, rows=1),
+    limited_case("none", Decay.HARD, rows=0, limit=3),
+    limited_case("half", Decay.GAUSSIAN, limit=5, dtype=DType.FLOAT16),
+    proposal_case("all"),
+    proposal_case("before", before=30),
+    proposal_case("after", after=4, before=60),
+    proposal_case("alone", iou=0.0),
+    proposal_case("beyond", iou=1.5, after=0),
+]
+
+
+@pytest.mark.parametrize("case", IR_CASES, ids=str)
+def test_onnx(case, tmp_path):
+    check_ir(case, tmp_path)

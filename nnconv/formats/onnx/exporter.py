@@ -45,7 +45,7 @@ Exporter: TypeAlias = "Callable[[Node, Target], None]"
 
 _RESIGN = 128
 
-_SPELLED_WITH_BODIES = frozenset({"nnconv.ops.rnn", "nnconv.ops.detection"})
+_SPELLED_WITH_BODIES = frozenset({"nnconv.ops.rnn", "nnconv.ops.detection", "nnconv.ops.proposals"})
 """Where the ops are whose exporters spell loops and branches."""
 
 _NO_COMPLEX = "ONNX runtimes take complex numbers neither here nor at a graph's edge"

@@ -15,11 +15,8 @@ MOST = 3
 """So many vectors of each operation are enough, for each part."""
 
 NO_FORM = {
-    "BOX_WITH_NMS_LIMIT",
-    "GENERATE_PROPOSALS",
     "LSH_PROJECTION",
     "QUANTIZED_LSTM",
-    "RANDOM_MULTINOMIAL",
 }
 """Operations that ONNX has no form for."""
 
