@@ -19,10 +19,6 @@ from nnconv.ir.types import Dim, static_shape
 from nnconv.ops.elementwise import Mul
 from nnconv.ops.shape import BroadcastTo, Reshape, Transpose
 
-_AT_ONCE = 3
-"""How many dimensions one step of a transpose brings to their places: with those that are there
-already, and what lies between them, kernels see up to 2 * 3 + 2."""
-
 Place: TypeAlias = tuple[Value, int]
 """A value and a dimension of it, which has the extent that is meant."""
 
@@ -41,7 +37,7 @@ def fewer_dimensions(node: Node, b: Builder, most: int) -> list[Value] | None:
 def _elementwise(node: Node, b: Builder, most: int) -> list[Value] | None:
     operands = [v for v in node.inputs if v is not None and v.shape is not None]
     (y,) = node.outputs
-    if y.shape is None or len(operands) != len(node.inputs) or len(operands) < 2:
+    if y.shape is None or len(operands) != len(node.inputs) or not operands:
         return None
     rank = len(y.shape)
     shapes = [(1,) * (rank - len(v.shape or ())) + (v.shape or ()) for v in operands]
@@ -79,11 +75,13 @@ def _transposed(node: Node, b: Builder, most: int) -> list[Value] | None:
     wanted = [i for i in op.perm if shape[i] != 1]
     order = sorted(wanted)
     value, done = x, 0
+    # With those that are in their places, and what lies between, kernels see twice as many and 2.
+    at_once = (most - 2) // 2
     while order != wanted:
         place = {dim: number for number, dim in enumerate(order)}
         after = wanted
         if len(_blocks(after, place)) > most:
-            done += _AT_ONCE
+            done += at_once
             after = wanted[:done] + [i for i in order if i not in wanted[:done]]
         runs = _blocks(after, place)
         before = sorted(runs, key=lambda run: place[run[0]])

@@ -38,7 +38,7 @@ from nnconv.formats.graphexport import (
     own_outputs,
 )
 from nnconv.formats.nnapi.check import operation_faults
-from nnconv.formats.nnapi.forms import Given, form_of
+from nnconv.formats.nnapi.forms import Form, Given, form_of
 from nnconv.formats.nnapi.table import spec_of, type_levels
 from nnconv.formats.nnapi.types import (
     DTYPES,
@@ -65,6 +65,7 @@ from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Layout, Op, QuantRule
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType, static_shape
+from nnconv.ops.quantize import Cast
 
 Exporter: TypeAlias = "Callable[[Node, Target], None]"
 
@@ -192,6 +193,12 @@ class Target(GraphExport):
         assert value not in self._index, f"{value!r} has an operand already"
         index = self._index[value] = self._add(value.type, value.name, lifetime=lifetime)
         return Ref(index)
+
+    def declare_scalar(self, value: Value) -> Ref:
+        """Make the operand of an int32 value that an operation gives without dimensions."""
+        index = self.declare(value)
+        self.operands[index] = Operand(OperandCode.INT32, name=value.name)
+        return index
 
     def alias(self, value: Value, operand: int) -> None:
         """Let ``operand`` be the value's."""
@@ -335,9 +342,27 @@ class Target(GraphExport):
     def reinterpret(self, x: Value, y: Value) -> None:
         """Let ``y`` be the numbers of ``x`` under other parameters, which no operation does.
 
+        int32 numbers have parameters as biases alone, where the operand gets them; what is read as
+        numbers alone may have any, and what CAST alone gives may get those of ``y``.
+
         Raises:
-            Refused: ``x`` is computed.
+            Refused: ``x`` has parameters, and ``y`` others that count.
         """
+        node = self.current
+        assert node is not None
+        kept = node.graph is None or y not in node.graph.output_set()
+        index = self.operand(x)
+        if x.dtype is y.dtype and kept:
+            if x.dtype is DType.INT32 or all(isinstance(u.node.op, Cast) for u in y.uses):
+                self.alias(y, index)
+                return
+            maker = self.operations[-1] if self.operations else None
+            free = x.quant is None and x.use_count == 1 and x.producer is not None
+            if free and maker is not None and maker.outputs == (index,) and y.quant is not None:
+                operand = self.operands[index]
+                operand.scale, operand.zero_point = y.quant.scale[0], y.quant.zero_point[0]
+                self.alias(y, index)
+                return
         raise self.refused(f"NNAPI can't take {x.type} for {y.type}")
 
     def activation_alone(self, activation: Activation) -> None:
@@ -400,9 +425,9 @@ class Target(GraphExport):
         values: Value | Sequence[Value],
         *,
         quant: Quant | None = None,
-        types: frozenset[DType] | None = None,
+        scalar: bool = False,
     ) -> None:
-        """Add the operation that makes ``values``.
+        """Add the operation that makes ``values``; ``scalar``: they have no dimensions.
 
         ``quant`` are the parameters that the operation gives where it leaves no choice: the codes
         are then brought to those of the value.
@@ -414,7 +439,8 @@ class Target(GraphExport):
         first = outputs[0]
         fixed = self.fixed_quant(name, first) if quant is None else quant
         if fixed is None or first.quant is None or _alike(first.quant, fixed):
-            self._operate(name, inputs, [self.declare(v) for v in outputs])
+            made_all = [self.declare_scalar(v) if scalar else self.declare(v) for v in outputs]
+            self._operate(name, inputs, made_all)
             return
         made = self.temp(TensorType(first.dtype, first.shape, fixed))
         self._operate(name, inputs, [made, *(self.declare(v) for v in outputs[1:])])
@@ -450,7 +476,7 @@ class Target(GraphExport):
                 assert isinstance(entry, int | float), f"{name} is given {entry!r}"
                 indices.append(self.scalar(kind, entry))
         operation = Operation(code, indices, outputs)
-        self._vet(name, operation)
+        self._vet(name, operation, form)
         self.operations.append(operation)
 
     def _given(self, entry: object) -> Given:
@@ -460,8 +486,13 @@ class Target(GraphExport):
             return [self.operand(e) if isinstance(e, Value) else Ref(e) for e in entry]
         return entry  # type: ignore[return-value]
 
-    def _vet(self, name: str, operation: Operation) -> None:
+    def _vet(self, name: str, operation: Operation, form: Form) -> None:
         """See that an operation keeps NNAPI's rules at the level that is written for."""
+        for formal, index in zip(form.formals, operation.inputs, strict=True):
+            rank, bounds = self.operands[index].rank, formal.rank
+            if rank and bounds and bounds[1] and rank > bounds[1]:
+                why = f"{name}: {formal.name} has rank {rank}, at most {bounds[1]} is allowed"
+                raise Refused(why, rank=bounds[1])
         graph = WireGraph(self.operands)
         model = Model(graph, [g or WireGraph() for g in self.file.referenced])
         for message, level in operation_faults(operation, graph, model):
@@ -508,8 +539,8 @@ class Target(GraphExport):
                 f"the rank of `{value.name}` isn't known", hint="Give the inputs' shapes."
             )
         if len(value.shape) > most:
-            raise self.refused(
-                f"`{value.name}` has rank {len(value.shape)}, NNAPI takes {most} at most"
+            raise Refused(
+                f"`{value.name}` has rank {len(value.shape)}, NNAPI takes {most} at most", rank=most
             )
         return max(len(value.shape), 1)
 

@@ -14,9 +14,9 @@ Given: TypeAlias = "int | float | bool | Sequence[int] | None"
 
 
 class Form(NamedTuple):
-    """How an operation lists its inputs: each with its type and what was given."""
+    """How an operation lists its inputs: what each is, its type, and what was given."""
 
-    variant: Variant
+    formals: list[OperandSpec]
     entries: list[tuple[OperandCode, Given]]
 
 
@@ -31,17 +31,21 @@ def form_of(code: OperationCode, given: Mapping[str, Given], operands: Sequence[
     listed = _trimmed(variant, given)
     bound = _bound(spec, variant, given, operands)
     entries: list[tuple[OperandCode, Given]] = []
+    formals: list[OperandSpec] = []
     for formal in listed:
         kind = _type_of(formal, bound)
         if formal.repeat:
             run = given.get(formal.name) or ()
             assert isinstance(run, Sequence)
             entries += ((kind, index) for index in run)
-        elif formal.name in given:
+            formals += [formal] * len(run)
+            continue
+        formals.append(formal)
+        if formal.name in given:
             entries.append((kind, given[formal.name]))
         else:
             entries.append((kind, formal.default))
-    return Form(variant, entries)
+    return Form(formals, entries)
 
 
 def _variant(spec: OperationSpec, given: Mapping[str, Given]) -> Variant:

@@ -58,9 +58,6 @@ def _inputs(node: Node, name: str) -> dict[str, Input]:
 def export_plain(node: Node, t: Target) -> None:
     """An operation without options."""
     name, y = PLAIN[type(node.op)], node.outputs[0]
-    for value in node.inputs:
-        assert value is not None
-        t.rank(value)
     fixed = t.fixed_quant(name, y)
     if fixed is not None and y.quant is not None and y.quant.scale[0] < _COARSE * fixed.scale[0]:
         raise t.to_floats(f"the steps of {name} are coarser than those of `{y.name}`")
@@ -72,15 +69,24 @@ def export_arithmetic(node: Node, t: Target) -> None:
     op, y = node.op, node.outputs[0]
     assert isinstance(op, e.Add | e.Sub | e.Mul | e.Div)
     name = ARITHMETIC[type(op)]
-    for value in node.inputs:
-        assert value is not None
-        t.rank(value)
     activation = t.activation(op.activation)
     if y.dtype is DType.INT32 and op.activation is not Activation.NONE:
         raise t.split_activation(op.activation)
     if y.dtype is DType.INT32 and isinstance(op, e.Div):
         raise t.refused("DIV of integers rounds down")
     t.emit(name, {**_inputs(node, name), "activation": activation}, y)
+
+
+def export_floor_div(node: Node, t: Target) -> None:
+    """DIV of integers, at level 4; of floats rounded down behind it. Not of codes."""
+    a, b, y = node.operand(0), node.operand(1), node.outputs[0]
+    if y.type.has_codes or a.type.has_codes:
+        raise t.refused("FloorDiv divides the codes themselves")
+    inputs = {"input0": a, "input1": b, "activation": 0}
+    if y.dtype is DType.INT32:
+        t.emit("DIV", inputs, y)
+        return
+    t.emit("FLOOR", {"input": t.result("DIV", inputs, y.type)}, y)
 
 
 def export_select(node: Node, t: Target) -> None:
@@ -109,7 +115,6 @@ def export_clip(node: Node, t: Target) -> None:
     """RELU, RELU1, RELU6; else MAXIMUM and MINIMUM with constants."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, e.Clip)
-    t.rank(x)
     name = _CLIPS.get((op.low, op.high))
     if name is not None and (x.dtype.is_float or x.quant == y.quant) and x.dtype is not DType.INT32:
         t.emit(name, {"input": x}, y)
@@ -154,20 +159,19 @@ def export_elu(node: Node, t: Target) -> None:
     """ELU."""
     op = node.op
     assert isinstance(op, e.Elu)
-    t.rank(node.operand(0))
     t.emit("ELU", {"input": node.operand(0), "alpha": op.alpha}, node.outputs[0])
 
 
 def export_square(node: Node, t: Target) -> None:
     """MUL of a value with itself."""
     x = node.operand(0)
-    t.rank(x)
     t.emit("MUL", {"input0": x, "input1": x, "activation": 0}, node.outputs[0])
 
 
 EXPORTERS: dict[type[Op], Exporter] = {
     **dict.fromkeys(PLAIN, export_plain),
     **dict.fromkeys(ARITHMETIC, export_arithmetic),
+    e.FloorDiv: export_floor_div,
     e.Select: export_select,
     e.Clip: export_clip,
     e.Elu: export_elu,

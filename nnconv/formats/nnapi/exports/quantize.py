@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from nnconv.formats.nnapi.exporter import Exporter, Target
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Node
+from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import dequantize
 from nnconv.ir.types import TensorType
+from nnconv.ops.elementwise import Clip
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
 
 _CODES = frozenset({DType.UINT8, DType.INT8})
@@ -52,9 +53,17 @@ def export_cast(node: Node, t: Target) -> None:
         return
     if x.dtype is DType.BOOL or y.dtype is DType.BOOL:
         raise t.refused("CAST takes no truth values")
-    if y.dtype is DType.UINT8 and x.dtype is not DType.UINT8:
+    if y.dtype is DType.UINT8 and not (x.dtype.is_float or _in_bytes(x)):
         raise t.refused("CAST to bytes takes the nearest one")
     t.emit("CAST", {"input": x}, y)
+
+
+def _in_bytes(x: Value) -> bool:
+    """Whether numbers are known to be from 0 to 255."""
+    if x.dtype is DType.UINT8:
+        return True
+    op = None if x.producer is None else x.producer.op
+    return isinstance(op, Clip) and op.low >= 0 and op.high <= 255
 
 
 _FOLDED = 1 << 22

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from nnconv.formats.nnapi.exporter import Exporter, Target
+import numpy as np
+
+from nnconv.formats.nnapi.exporter import MOST_RANK, Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.types import Shape, TensorType, static_shape
+from nnconv.ir.types import MOST_DIMENSIONS, Shape, TensorType, static_shape
 from nnconv.ops import shape as s
 
 
@@ -26,9 +28,10 @@ def open_extents(shape: Shape) -> list[int] | None:
 def export_reshape(node: Node, t: Target) -> None:
     """RESHAPE: also of what only puts in or takes out extents of 1, where the result is known."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
-    t.rank(x)
-    t.rank(y)
     extents = open_extents(y.shape)
+    if extents is not None:
+        x = _source(x)
+    t.rank(x)
     if isinstance(op, s.Reshape) and op.shape is not None and extents is None:
         extents = list(op.shape)
     if extents is not None:
@@ -41,6 +44,15 @@ def export_reshape(node: Node, t: Target) -> None:
     else:
         assert isinstance(op, s.Unsqueeze)
         _expand(t, x, y, op.axes)
+
+
+def _source(x: Value) -> Value:
+    """What a value of many dimensions is a reshaped form of."""
+    while len(x.shape or ()) > MOST_RANK and x.producer is not None:
+        if not isinstance(x.producer.op, s.Reshape | s.Squeeze | s.Unsqueeze):
+            break
+        x = x.producer.operand(0)
+    return x
 
 
 def _reshape(t: Target, x: Value, y: Value, extents: list[int]) -> None:
@@ -231,9 +243,12 @@ def export_broadcast_to(node: Node, t: Target) -> None:
 
 
 def export_rank(node: Node, t: Target) -> None:
-    """The rank as a constant: RANK gives a scalar, which no operation takes as data."""
-    y = node.outputs[0]
-    raise t.refused(f"RANK gives a scalar, `{y.name}` is to be a tensor")
+    """RANK, whose scalar may be an output of the graph, but nothing reads it; else a constant."""
+    x, y = node.operand(0), node.outputs[0]
+    if y.uses:
+        t.constant(y, np.asarray(t.rank(x, MOST_DIMENSIONS), np.int32))
+        return
+    t.emit("RANK", {"input": x}, y, scalar=True)
 
 
 def export_fill(node: Node, t: Target) -> None:
