@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nnconv import compile
+import nnconv
 from nnconv.errors import UnsupportedError
 from nnconv.formats.nnrt import file
 from nnconv.formats.nnrt.check import findings
@@ -129,7 +129,7 @@ def check_op(
     feeds = _feeds(graph, inputs)
     for device in devices:
         try:
-            executable = compile(model, device)
+            executable = nnconv.compile(model, device)
         except UnsupportedError:
             assert device != "reference", f"{op} doesn't run on the reference device"
             continue
