@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import reduce
+
+import numpy as np
 
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.bits import bitwise_xor
 from nnconv.decompositions.constants import scalar
 from nnconv.decompositions.floats import of_integers
 from nnconv.decompositions.integers import divide, power
+from nnconv.decompositions.unsigned import quotient, remainder
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -91,6 +95,20 @@ def unchanged(node: Node, b: Builder) -> Sequence[Value] | None:
     return [b.add_typed(Identity(), [x], [y.type])[0]]
 
 
+def clip_of_unsigned(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Maximum, then Minimum: bounds that no number of the type is beyond do nothing."""
+    op, (x,) = node.op, _operands(node)
+    assert isinstance(op, e.Clip)
+    if x.dtype is not DType.UINT64:
+        return None
+    result, (least, most) = x, x.dtype.int_range
+    for form, bound in ((e.Maximum(), math.ceil(max(op.low, least))), (e.Minimum(), op.high)):
+        if least < bound < most:
+            limit = b.const(np.asarray(math.floor(bound), x.dtype.numpy))
+            result = b.add(form, [result, limit])
+    return [result if result is not x else b.add_typed(Identity(), [x], [x.type])[0]]
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.Ceil: (of_integers, ceil_by_floor),
     e.Round: (of_integers, round_by_adding),
@@ -98,8 +116,10 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.Elu: (of_integers, elu_by_exp),
     e.PRelu: (prelu_by_extremes,),
     e.AddN: (add_by_pairs,),
-    e.Clip: (unchanged,),
-    e.Div: (divide,),
+    e.Clip: (unchanged, clip_of_unsigned),
+    e.Div: (quotient, divide),
+    e.FloorDiv: (quotient,),
+    e.FloorMod: (remainder,),
     e.Pow: (power,),
     e.BitwiseXor: (bitwise_xor,),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.unsigned import as_float, from_float
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -95,13 +96,14 @@ def cast_by_bits(node: Node, b: Builder) -> list[Value] | None:
         same = b.add(Bitcast(dtype=DType.INT64), [x])
         if op.dtype is DType.INT64:
             return [same]
-        number = b.add(Cast(dtype=op.dtype), [same])
-        if op.dtype is not DType.FLOAT32:
-            return [number]
-        above = b.add(e.Less(), [same, b.const(np.asarray(0, np.int64))])
-        zero, span = (b.const(np.asarray(n, np.float32)) for n in (0, 1 << 64))
-        return [b.add(e.Add(), [number, b.add(e.Select(), [above, span, zero])])]
+        if op.dtype.is_float:
+            found = as_float(x, op.dtype if op.dtype.bits >= 32 else DType.FLOAT32, b)
+            return [found if found.dtype is op.dtype else b.add(op, [found])]
+        return [b.add(Cast(dtype=op.dtype), [same])]
     if op.dtype is DType.UINT64:
+        if x.dtype.is_float:
+            single = x if x.dtype.bits >= 32 else b.add(Cast(dtype=DType.FLOAT32), [x])
+            return [from_float(single, op, b)]
         wide = x if x.dtype is DType.INT64 else b.add(Cast(dtype=DType.INT64), [x])
         return [b.add(Bitcast(dtype=DType.UINT64), [wide])]
     return None

@@ -9,6 +9,7 @@ import numpy as np
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.constants import scalar
 from nnconv.decompositions.floats import of_integers
+from nnconv.decompositions.unsigned import in_order
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -209,9 +210,12 @@ def arg_of_greatest(node: Node, b: Builder) -> Sequence[Value] | None:
     """The first place that equals the extreme; for numbers that no index op compares."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, r.ArgExtreme)
-    if x.dtype not in (DType.INT64, DType.UINT32):
+    if x.dtype is DType.UINT64:
+        wide = in_order(x, b)
+    elif x.dtype in (DType.INT64, DType.UINT32):
+        wide = x if x.dtype is DType.INT64 else b.add(Cast(dtype=DType.INT64), [x])
+    else:
         return None
-    wide = x if x.dtype is DType.INT64 else b.add(Cast(dtype=DType.INT64), [x])
     kind = r.ReduceMax if isinstance(op, r.ArgMax) else r.ReduceMin
     extreme = b.add(kind(axes=(op.axis,), keep_dims=True), [wide])
     places = b.add(Cast(dtype=DType.INT32), [b.add(e.Equal(), [wide, extreme])])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nnconv.decompositions.unsigned import DIVISIONS, ORDERED, from_order, in_order
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import FLOATS, DType
 from nnconv.ir.graph import Node, Value
@@ -52,16 +53,24 @@ def refit(
     if any(v is not None and v.type.has_codes for v in (*node.inputs, *node.outputs)):
         return in_floats(node, builder)
     values = [v for i in operands if (v := node.inputs[i]) is not None]
+    wraps = any(v.dtype is DType.UINT64 for v in values)
+    if wraps and isinstance(node.op, (*DIVISIONS, Clip)):
+        return None
     exact = node.op.quant_rule is QuantRule.EXACT or all(v.dtype.is_integer for v in values)
     target = common_type([v.dtype for v in values], allowed, exact=exact)
     if target is None or all(v.dtype is target for v in values):
         return None
     inputs = list(node.inputs)
+    flipped = wraps and target is DType.INT64 and isinstance(node.op, ORDERED)
     for i in operands:
         value = inputs[i]
-        if value is not None and value.dtype is not target:
+        if value is None or value.dtype is target:
+            continue
+        if flipped and value.dtype is DType.UINT64:
+            inputs[i] = in_order(value, builder)
+        else:
             inputs[i] = builder.add(Cast(dtype=target), [value], name=value.name)
-    return _converted(node, builder, inputs)
+    return _converted(node, builder, inputs, flipped=flipped)
 
 
 _CARRIERS = {
@@ -161,7 +170,9 @@ def split_activation(node: Node, builder: Builder) -> list[Value] | None:
     return [builder.add_typed(then, [made], types)[0]]
 
 
-def _converted(node: Node, builder: Builder, inputs: Sequence[Value | None]) -> list[Value] | None:
+def _converted(
+    node: Node, builder: Builder, inputs: Sequence[Value | None], *, flipped: bool = False
+) -> list[Value] | None:
     try:
         types = node.op.infer([None if v is None else v.type for v in inputs])
     except ValueError:
@@ -171,7 +182,12 @@ def _converted(node: Node, builder: Builder, inputs: Sequence[Value | None]) -> 
         for kind, old in zip(types, node.outputs, strict=True)
     ]
     results = builder.add_typed(node.op, inputs, kinds, names=[v.name for v in node.outputs])
-    return [_back(builder, new, old) for new, old in zip(results, node.outputs, strict=True)]
+    return [
+        from_order(new, builder)
+        if flipped and old.dtype is DType.UINT64
+        else _back(builder, new, old)
+        for new, old in zip(results, node.outputs, strict=True)
+    ]
 
 
 def _back(builder: Builder, new: Value, old: Value) -> Value:

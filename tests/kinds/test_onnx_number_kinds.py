@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -132,6 +133,71 @@ def test_wide_integers_of_onnx_stay_exact(tmp_path: Path) -> None:
     outputs = [info("y", "int64", [3]), info("k", "bool", [3]), info("z", "int64", [3])]
     model = onnx_model(nodes, [info("x", "int64", [3])], outputs, constants)
     check_against_onnxruntime(to_tflite(model, tmp_path), [ints(2**53 + 1, -(2**50) - 3, 7)])
+
+
+UNSIGNED = np.array(
+    [0, 1, 3, 2**31, 2**32 + 5, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 3, 2**64 - 1],
+    "uint64",
+)
+_ONE, _OTHER = np.repeat(UNSIGNED, 11), np.tile(UNSIGNED, 11)
+_DIVISORS = np.where(_OTHER == 0, np.uint64(7), _OTHER)
+_FLOATS = [2.0**63 - 2.0**42, 2.0**63, 1.5 * 2.0**63, 0.0, 3.7, 2.0**40 + 0.5]
+
+ABOVE_SIGNED = [
+    *(
+        case(op, node(op, ["x", "z"], ["y"]), _ONE, _OTHER)
+        for op in (
+            *("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Max", "Min"),
+            *("Add", "Sub", "Mul", "BitwiseAnd", "BitwiseOr", "BitwiseXor"),
+        )
+    ),
+    case("Div", node("Div", ["x", "z"], ["y"]), _ONE, _DIVISORS),
+    case("Mod", node("Mod", ["x", "z"], ["y"]), _ONE, _DIVISORS),
+    case("C's Mod", node("Mod", ["x", "z"], ["y"], fmod=1), _ONE, _DIVISORS),
+    case(
+        "Clip",
+        node("Clip", ["x", "l", "h"], ["y"]),
+        UNSIGNED,
+        constants={"l": np.uint64(3), "h": np.uint64(2**63 + 1)},
+    ),
+    *(
+        case(f"to {name}", node("Cast", ["x"], ["y"], to=kind), UNSIGNED)
+        for name, kind in (
+            ("float32", TensorProto.FLOAT),
+            ("float64", TensorProto.DOUBLE),
+            ("truths", TensorProto.BOOL),
+            ("int64", TensorProto.INT64),
+        )
+    ),
+    *(
+        case(
+            f"from {kind}",
+            node("Cast", ["x"], ["y"], to=TensorProto.UINT64),
+            np.array(_FLOATS, kind),
+        )
+        for kind in ("float32", "float64")
+    ),
+    case(
+        "greatest",
+        node("ReduceMax", ["x"], ["y"], keepdims=0),
+        UNSIGNED,
+        expected=[UNSIGNED.max()],
+        note="onnxruntime has none of uint64",
+    ),
+    case("least", node("ReduceMin", ["x"], ["y"]), UNSIGNED[1:], expected=[UNSIGNED[1:2]]),
+    case(
+        "place of the greatest", node("ArgMax", ["x"], ["y"]), UNSIGNED, expected=[np.int64([10])]
+    ),
+    case("Relu", node("Relu", ["x"], ["y"]), UNSIGNED, expected=[UNSIGNED]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ABOVE_SIGNED, ids=str)
+def test_numbers_of_64_bits_above_those_with_a_sign(case: OnnxCase, tmp_path: Path) -> None:
+    """TFLite's kernels know int64 alone: numbers from 2**63 on aren't taken for negative ones."""
+    if case.expected is not None:  # what onnxruntime lacks
+        case = replace(case, routes=("reference", "tflite"))
+    check_routes(case, tmp_path)
 
 
 UNARY = ["Abs", "Neg", "Sign", "Relu", "Identity", "Sqrt", "Exp", "Sigmoid", "Round", "Erf"]
