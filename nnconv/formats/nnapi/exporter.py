@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -329,6 +329,16 @@ class Target(GraphExport):
         else:
             self.emit("CONCATENATION", {"inputs": [x], "axis": 0}, y)
 
+    def take_out(self, operand: Ref, axis: int, value: Value) -> None:
+        """Make ``value`` of an operand by taking out a dimension of extent 1."""
+        dims = self.operands[operand].dimensions
+        rest = [*dims[:axis], *dims[axis + 1 :]] or [1]
+        if rest.count(0) > 1:
+            self.emit("SQUEEZE", {"input": operand, "axes": self.ints([axis])}, value)
+            return
+        inputs = {"input": operand, "shape": self.ints(d or -1 for d in rest)}
+        self.emit("RESHAPE", inputs, value)
+
     def constant(self, value: Value, data: np.ndarray) -> None:
         """Let a value be a constant; a copy of it where it is an output."""
         known = Value(value.name, value.type.with_shape(data.shape), data=data)
@@ -437,7 +447,7 @@ class Target(GraphExport):
         """
         outputs = [values] if isinstance(values, Value) else list(values)
         first = outputs[0]
-        fixed = self.fixed_quant(name, first) if quant is None else quant
+        fixed = quant or self.fixed_quant(name, first) or self._kept_quant(name, inputs, first)
         if fixed is None or first.quant is None or _alike(first.quant, fixed):
             made_all = [self.declare_scalar(v) if scalar else self.declare(v) for v in outputs]
             self._operate(name, inputs, made_all)
@@ -461,6 +471,17 @@ class Target(GraphExport):
         stated = spec_of(OperationCode[name]).outputs[0].quant
         found = stated.get(CODED[value.dtype].name, stated.get("any"))
         return None if found is None else Quant.per_tensor(*found)
+
+    def _kept_quant(self, name: str, inputs: Mapping[str, object], value: Value) -> Quant | None:
+        """The parameters of the input whose parameters an operation's result has."""
+        if value.quant is None:
+            return None
+        for rule in spec_of(OperationCode[name]).rules:
+            if rule["rule"] in _KEEPING and rule.get("as") in inputs:
+                source = self.operands[cast(int, self._given(inputs[rule["as"]]))]
+                if source.scale:
+                    return Quant.per_tensor(source.scale, source.zero_point)
+        return None
 
     def _operate(self, name: str, inputs: Mapping[str, object], outputs: Sequence[int]) -> None:
         code = OperationCode[name]
@@ -616,6 +637,7 @@ def export_lacking(node: Node, t: Target) -> None:
 
 
 _SMALL = 64
+_KEEPING = frozenset({"keeps_quant", "same_quant"})
 _OF_DATA = frozenset({*PLAIN.values(), *CODED.values(), PER_CHANNEL})
 _ALWAYS = frozenset({OperandCode.TENSOR_INT32, OperandCode.TENSOR_BOOL8})
 _PLAIN_TYPES = frozenset(PLAIN)

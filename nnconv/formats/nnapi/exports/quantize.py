@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnconv.formats.nnapi.exporter import Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -9,7 +11,7 @@ from nnconv.ir.op import Op
 from nnconv.ir.quant import dequantize
 from nnconv.ir.types import TensorType
 from nnconv.ops.elementwise import Clip
-from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, LooseCast, Quantize
 
 _CODES = frozenset({DType.UINT8, DType.INT8})
 
@@ -51,11 +53,23 @@ def export_cast(node: Node, t: Target) -> None:
     if x.data is not None and x.data.size <= _FOLDED:
         t.constant(y, t.file.evaluate(node, [x.data])[0])
         return
-    if x.dtype is DType.BOOL or y.dtype is DType.BOOL:
-        raise t.refused("CAST takes no truth values")
+    if x.dtype is DType.BOOL:
+        _numbers_of(t, x, y)
+        return
+    if y.dtype is DType.BOOL:
+        zero = t.const(np.zeros(1, x.dtype.numpy), quant=x.quant)
+        t.emit("NOT_EQUAL", {"input0": x, "input1": zero}, y)
+        return
     if y.dtype is DType.UINT8 and not (x.dtype.is_float or _in_bytes(x)):
         raise t.refused("CAST to bytes takes the nearest one")
     t.emit("CAST", {"input": x}, y)
+
+
+def _numbers_of(t: Target, x: Value, y: Value) -> None:
+    """1 where a truth value is true, else 0: SELECT, whose operands have one shape."""
+    shape = t.static(x) or (1,)
+    one, zero = (t.const(np.full(shape, n, y.dtype.numpy), quant=y.quant) for n in (1, 0))
+    t.emit("SELECT", {"condition": x, "input0": one, "input1": zero}, y)
 
 
 def _in_bytes(x: Value) -> bool:
@@ -78,6 +92,13 @@ def export_bitcast(node: Node, t: Target) -> None:
     if x.dtype is y.dtype and (x.quant or None) == (y.quant or None):
         t.keep(x, y)
         return
+    if x.dtype is DType.BOOL and y.dtype in _CODES:
+        _numbers_of(t, x, y)
+        return
+    if y.dtype is DType.BOOL and x.dtype in _CODES:
+        zero = t.const(np.zeros(1, x.dtype.numpy), quant=x.quant)
+        t.emit("NOT_EQUAL", {"input0": x, "input1": zero}, y)
+        return
     t.reinterpret(x, y)
 
 
@@ -85,5 +106,6 @@ EXPORTERS: dict[type[Op], Exporter] = {
     Quantize: export_quantize,
     Dequantize: export_dequantize,
     Cast: export_cast,
+    LooseCast: export_cast,
     Bitcast: export_bitcast,
 }

@@ -1,0 +1,52 @@
+"""Picking elements by index."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnconv.formats.nnapi.exporter import Exporter, Target
+from nnconv.ir.graph import Node
+from nnconv.ir.op import Op
+from nnconv.ir.types import TensorType
+from nnconv.ops.gather import Gather
+
+
+def export_gather(node: Node, t: Target) -> None:
+    """GATHER, at level 3; EMBEDDING_LOOKUP of float32 rows. Indices count from the front."""
+    op, x, indices, y = node.op, node.operand(0), node.operand(1), node.outputs[0]
+    assert isinstance(op, Gather)
+    if op.batch_dims:
+        raise t.refused("GATHER has no batch dimensions")
+    if op.from_end and (indices.data is None or (indices.data < 0).any()):
+        extent = (x.shape or ())[op.axis] if x.shape else None
+        if indices.data is None or not isinstance(extent, int):
+            raise t.refused("its indices may count from the end")
+        t.emit("GATHER", _inputs(node, t.const(_front(indices.data, extent))), y)
+        return
+    if t.level < _GATHERS and op.axis == 0 and len(indices.shape or ()) == 1:
+        t.emit("EMBEDDING_LOOKUP", {"lookups": t.index(indices), "values": x}, y)
+        return
+    if indices.shape == () and len(x.shape or ()) > 1:
+        # a scalar is a vector of one element here, so a dimension is left
+        shape = None if x.shape is None else (*x.shape[: op.axis], 1, *x.shape[op.axis + 1 :])
+        kind = TensorType(x.dtype, shape, x.quant)
+        row = t.result("GATHER", _inputs(node, t.index(indices)), kind)
+        t.take_out(row, op.axis, y)
+        return
+    t.emit("GATHER", _inputs(node, t.index(indices)), y)
+
+
+def _inputs(node: Node, indices: int) -> dict[str, object]:
+    op = node.op
+    assert isinstance(op, Gather)
+    return {"input": node.operand(0), "axis": op.axis, "indices": indices}
+
+
+def _front(indices: np.ndarray, extent: int) -> np.ndarray:
+    numbers = indices.astype(np.int64)
+    return np.where(numbers < 0, numbers + extent, numbers).astype(np.int32)
+
+
+_GATHERS = 3
+
+EXPORTERS: dict[type[Op], Exporter] = {Gather: export_gather}
