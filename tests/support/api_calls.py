@@ -54,6 +54,11 @@ class ApiCall:
         first = self.functions[self.method]["parameters"][0][0]
         return "self" if self.is_bound and name == first else ""
 
+    def required(self) -> list[str]:
+        """The parameters that have no default, the object left out."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return [p.name for p in parameters if p.default is p.empty and p.name != "self"]
+
     def has_no_pointer(self, name: str) -> bool:
         """Whether Python returns what C writes through a pointer: nothing there could be null."""
         kind = dict(self.functions[self.method]["parameters"])[name]

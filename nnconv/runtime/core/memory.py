@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import sys
 import tempfile
 from typing import IO
 
@@ -98,7 +97,7 @@ class FileRegion(Region):
 
 
 def _unnamed_file() -> IO[bytes]:
-    if sys.platform == "linux":
+    if hasattr(os, "memfd_create"):
         return open(os.memfd_create("nnconv"), "r+b")  # noqa: PTH123 - it has no path
     return tempfile.TemporaryFile()
 
