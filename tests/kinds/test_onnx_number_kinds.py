@@ -120,6 +120,40 @@ def test_onnx_numbers_at_their_limits(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)
 
 
+_SIGNS = np.float32([[1, -1], [2, 0.5]])
+_ENDS = np.float32([[np.inf, 1], [1, -np.inf]])
+_IMAGE, _FILTERS = np.ones((1, 1, 2, 2), np.float32), np.ones((2, 1, 2, 2), np.float32)
+_BIAS = np.float32([np.inf, -np.inf])
+
+WITH_INFINITIES = [
+    *(
+        case(f"{op} with a constant", node(op, ["x", "c"], ["y"]), _SIGNS, constants={"c": _ENDS})
+        for op in ("Add", "Sub", "Mul", "MatMul")
+    ),
+    *(case(op, node(op, ["x", "z"], ["y"]), _ENDS, _SIGNS) for op in ("Add", "Sub", "Mul", "Div")),
+    case("Div by 0", node("Div", ["x", "c"], ["y"]), _SIGNS, constants={"c": np.float32(0)}),
+    case("ReduceMax", node("ReduceMax", ["x"], ["y"]), np.full((2, 2), -np.inf, np.float32)),
+    case("ReduceMin", node("ReduceMin", ["x"], ["y"]), np.full((2, 2), np.inf, np.float32)),
+    case("LogSoftmax", node("LogSoftmax", ["x"], ["y"]), np.float32([[-np.inf, 1, 2]])),
+    case("clamped", [node("Add", ["x", "z"], ["a"]), node("Relu", ["a"], ["y"])], _ENDS, _SIGNS),
+    case(
+        "filters",
+        node("Conv", ["x", "w", "b"], ["y"]),
+        _IMAGE,
+        constants={"w": _FILTERS, "b": _BIAS},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", WITH_INFINITIES, ids=str)
+def test_infinities_come_out_of_sums_and_products(
+    case: OnnxCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default: LiteRT's kernels without XNNPACK stop at the greatest float."""
+    monkeypatch.setattr("support.onnx_routes.RESOLVERS", ("xnn",))
+    check_routes(case, tmp_path)
+
+
 def test_wide_integers_of_onnx_stay_exact(tmp_path: Path) -> None:
     """Through sums, products and comparisons: 64 bits don't become 32, nor floats."""
     nodes = [
