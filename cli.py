@@ -91,6 +91,9 @@ MODEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FORMAT = click.Choice(FORMATS)
 SEED = click.IntRange(min=0)
 THREADS = click.IntRange(min=0, max=1024)
+LEVEL_OPTION = click.option(
+    "--feature-level", type=click.IntRange(1, 8), help="NNAPI feature level. [default: the newest]"
+)
 INPUTS_OPTION = click.option(
     "--input",
     "inputs",
@@ -132,6 +135,7 @@ def cli() -> None:
 )
 @SHAPES_OPTION
 @click.option("--opset", type=int, help="ONNX opset to write.")
+@LEVEL_OPTION
 @click.option(
     "--io-layout",
     type=click.Choice(["keep", "nhwc", "nchw"]),
@@ -279,7 +283,7 @@ def run(
 @cli.command()
 @click.argument("model", type=MODEL_FILE)
 @click.option("--to", type=FORMAT, required=True, help="The format to hold MODEL.")
-@click.option("--feature-level", type=click.IntRange(1, 8), help="NNAPI's. [default: the newest]")
+@LEVEL_OPTION
 @click.option("--opset", type=int, help="ONNX's. [default: the least that will do]")
 @SHAPES_OPTION
 @click.option("--signature", metavar="NAME", help="Entry point to look at. [default: the first]")

@@ -222,10 +222,12 @@ def describe_array(name: str, array: np.ndarray) -> dict[str, Any]:
 
 def describe_report(report: ConversionReport) -> Iterator[str]:
     """Give a conversion's report as lines: the outcome, the interface, then what is unusual."""
-    opset = f", opset {report.opset}" if report.opset else ""
+    version = f", opset {report.opset}" if report.opset else ""
+    if report.feature_level:
+        version = f", feature level {report.feature_level}"
     yield (
         f"{report.source} ({report.source_format}) -> {report.target} "
-        f"({report.target_format}{opset}): {sum(report.counts.values())} nodes"
+        f"({report.target_format}{version}): {sum(report.counts.values())} nodes"
     )
     for name, dtype, shape in report.inputs:
         yield f"  input   {name}: {dtype}[{describe_shape(shape)}]"

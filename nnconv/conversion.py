@@ -36,6 +36,7 @@ class ConversionReport:
         renamed: (kind, old name, new name) of inputs and outputs.
         moved_io: inputs and outputs whose layout changed on request.
         opset: the ONNX opset written.
+        feature_level: the least NNAPI feature level at which the written model is valid.
         counts: how many nodes of each type were written.
         notes: what a user should know besides.
         verification: what comparing the two files gave; None if it wasn't asked for.
@@ -53,6 +54,7 @@ class ConversionReport:
     renamed: list[tuple[str, str, str]] = field(default_factory=list)
     moved_io: list[str] = field(default_factory=list)
     opset: int | None = None
+    feature_level: int | None = None
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     verification: Verification | None = None
@@ -272,6 +274,10 @@ def convert(
         quant=quant,
     )
     report.opset = lowered.written.opset
+    if target == "nnapi":
+        from nnconv.formats.nnapi.check import least_level
+
+        report.feature_level = least_level(lowered.model)
     report.renamed = lowered.written.renamed
     report.moved_io = lowered.moved_io
     report.notes += lowered.written.notes

@@ -11,13 +11,17 @@ from nnconv.checks import check_arguments
 from nnconv.errors import Reason, UnsupportedError, UsageError
 from nnconv.formats import check_writable, detect, read_model
 from nnconv.ir.graph import Model
-from nnconv.lowering import choose_signature, one_entry, to_onnx, to_tflite
+from nnconv.lowering import Lowered, choose_signature, one_entry, to_nnapi, to_onnx, to_tflite
 
 if TYPE_CHECKING:
     from nnconv.formats.findings import Finding
     from nnconv.ir.types import Shape
 
-_LOWERINGS: dict[str, Callable[..., object]] = {"onnx": to_onnx, "tflite": to_tflite}
+_LOWERINGS: dict[str, Callable[..., Lowered[Any]]] = {
+    "nnapi": to_nnapi,
+    "onnx": to_onnx,
+    "tflite": to_tflite,
+}
 """What brings a model into the form of each format."""
 
 _VERSIONS = {"onnx": "opset", "nnapi": "feature level"}
@@ -117,32 +121,63 @@ def check(
         if kind == to == "nnapi":
             return _check_nnapi(source, feature_level)
     check_writable(to)
-    found, least = _obstacles(model, to, opset, signature, input_shapes)
-    return CheckReport(source, kind, to, _VERSIONS.get(to, ""), asked, least, found)
-
-
-def _obstacles(
-    model: Model | str | os.PathLike[str],
-    to: str,
-    opset: int | None,
-    signature: str | None,
-    input_shapes: Mapping[str, Shape] | None,
-) -> tuple[tuple[Obstacle, ...], int | None]:
-    """What is in the way, of reading first, and the least version that would do."""
-    options = {} if to != "onnx" else {"opset": opset}
     try:
         if not isinstance(model, Model):
             model = read_model(model, input_shapes=input_shapes)
-        alone = one_entry(model, choose_signature(model, signature))
-        _LOWERINGS[to](alone, **options)
     except UnsupportedError as error:
-        versions = [item.opset for item in error.items]
-        found = tuple(
-            Obstacle(i.op, i.where, i.why, i.reason.value, i.hint, i.opset or None)
-            for i in error.items
-        )
-        return found, max(versions) if all(versions) else None
-    return (), None
+        return CheckReport(source, kind, to, _VERSIONS.get(to, ""), asked, None, _told(error))
+    entry = choose_signature(model, signature)
+
+    def attempt(version: int | None) -> UnsupportedError | Lowered[Any]:
+        option = {"onnx": {"opset": version}, "nnapi": {"feature_level": version}}.get(to, {})
+        try:
+            return _LOWERINGS[to](one_entry(model, entry), **option)
+        except UnsupportedError as error:
+            return error
+
+    result = attempt(asked)
+    found = _told(result) if isinstance(result, UnsupportedError) else ()
+    least = _least_level(attempt, asked, result) if to == "nnapi" else _least_opset(result)
+    return CheckReport(source, kind, to, _VERSIONS.get(to, ""), asked, least, found)
+
+
+def _told(error: UnsupportedError) -> tuple[Obstacle, ...]:
+    return tuple(
+        Obstacle(i.op, i.where, i.why, i.reason.value, i.hint, i.opset or None) for i in error.items
+    )
+
+
+def _least_opset(result: UnsupportedError | Lowered[Any]) -> int | None:
+    """The opset that would do where one was too old; None where that isn't all."""
+    if not isinstance(result, UnsupportedError):
+        return None
+    opsets = [item.opset for item in result.items]
+    return max(opsets) if all(opsets) else None
+
+
+def _least_level(
+    attempt: Callable[[int | None], UnsupportedError | Lowered[Any]],
+    asked: int | None,
+    result: UnsupportedError | Lowered[Any],
+) -> int | None:
+    """The least feature level at which the model can be written: each knows what those below do."""
+    from nnconv.formats.nnapi.check import least_level
+    from nnconv.formats.nnapi.types import LEVELS, NEWEST_LEVEL
+
+    low = LEVELS[0]
+    if isinstance(result, UnsupportedError):
+        low = NEWEST_LEVEL + 1 if asked is None else asked + 1
+        if low > NEWEST_LEVEL or isinstance(result := attempt(NEWEST_LEVEL), UnsupportedError):
+            return None
+    high = max(low, least_level(result.model))
+    while low < high:  # at ``high`` it can be written
+        middle = (low + high) // 2
+        tried = attempt(middle)
+        if isinstance(tried, UnsupportedError):
+            low = middle + 1
+        else:
+            high = max(low, min(middle, least_level(tried.model)))
+    return high
 
 
 def _check_nnapi(source: str, level: int | None) -> CheckReport:

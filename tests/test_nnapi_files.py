@@ -112,6 +112,30 @@ def test_conversion_is_verified(write, tmp_path, target, name):
     assert report.verification.runs
 
 
+@pytest.mark.parametrize("suffix", [".nnapi", ".onnx", ".tflite"])
+@pytest.mark.parametrize("name", ["add", "conv"])
+def test_conversion_to_nnapi_is_verified(write, tmp_path, capsys, suffix, name):
+    source = tmp_path / f"source{suffix}"
+    nnconv.convert(write(MODELS[name]()), source)
+    target = tmp_path / "target.nnapi"
+    facts = told(capsys, "convert", source, target, "--verify", "--feature-level", "4")
+    assert facts["verified"]
+    assert facts["feature_level"] <= 4
+    if name == "add":
+        assert facts["feature_level"] == 1
+    assert facts["verification"]["result_device"] == "reference"
+    kept = nnconv.load(target)
+    assert [v.name for v in kept.inputs] == [v.name for v in nnconv.load(source).inputs]
+
+
+def test_the_twin_is_written_where_its_format_is_named(write, tmp_path, capsys):
+    path, twin = write(conv_model()), tmp_path / "twin.json"
+    with pytest.raises(UsageError, match="suffix"):
+        nnconv.convert(path, twin)
+    told(capsys, "convert", path, twin, "--to", "nnapi", "--verify")
+    assert json.loads(twin.read_text())["format"] == "nnconv.nnapi"
+
+
 def test_open_extents_are_verified_with_two_batches(write, tmp_path):
     b = NnapiBuilder()
     x = b.input(FLOAT, (0, 3), name="x")

@@ -101,6 +101,34 @@ def test_every_node_that_cannot_be_read_is_listed(two_odd_ones, target):
     assert not found.passed
 
 
+@pytest.mark.parametrize("source", [".tflite", ".onnx"])
+@pytest.mark.parametrize(("code", "least"), [("ADD", 1), ("SUB", 2), ("MAXIMUM", 3)])
+def test_least_level_of_other_formats(nnapi_file, tmp_path, source, code, least):
+    b = NnapiBuilder()
+    x, y = (b.input(FLOAT, (2, 3), name=name) for name in "xy")
+    fused = [] if code == "MAXIMUM" else [b.const(INT, 0)]
+    b.run(OperationCode[code], [x, y, *fused], [b.output(FLOAT, (2, 3), name="z")])
+    path = tmp_path / f"m{source}"
+    nnconv.convert(nnapi_file(b.model()), path)
+    for asked in (None, 1, 2, 5):
+        found = nnconv.check(path, "nnapi", feature_level=asked)
+        assert found.least_version == least
+        assert found.passed is (asked is None or asked >= least)
+
+
+def test_what_no_level_has_is_listed(tmp_path):
+    b = TfliteBuilder()
+    x = b.input("x", "int64", (2,))
+    y = b.op("ABS", [x], [("int64", (2,))])
+    b.output(b.op("SIGN", [y], [("int64", (2,))]))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(b.build())
+    found = nnconv.check(path, "nnapi", feature_level=4)
+    assert found.least_version is None
+    assert {"int64" in o.why for o in found.obstacles} == {True}
+    assert not found.passed
+
+
 def gelu_tflite():
     b = TfliteBuilder()
     x = b.input("x", "float32", (2, 3))

@@ -22,7 +22,13 @@ def without_omitted(vector: Vector) -> Model:
     """A vector's model in which optional inputs that it leaves out are left out for good."""
     main, omitted = vector.model.main, vector.omitted
     operands = [
-        Operand(operand.type, operand.dimensions, lifetime=Lifetime.NO_VALUE)
+        Operand(
+            operand.type,
+            operand.dimensions,
+            scale=operand.scale,
+            zero_point=operand.zero_point,
+            lifetime=Lifetime.NO_VALUE,
+        )
         if index in omitted
         else operand
         for index, operand in enumerate(main.operands)

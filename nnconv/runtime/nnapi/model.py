@@ -331,6 +331,19 @@ class Model:
             expect(device, Device, "a device")
         return supported(self.wire, [device.get_name() for device in chosen])
 
+    @classmethod
+    def from_ir(cls, model: IrModel, *, feature_level: int = NEWEST_LEVEL) -> Model:
+        """An ``nnconv.Model``'s first entry point, finished; its states are inputs and outputs.
+
+        Raises:
+            UnsupportedError: NNAPI can't hold a node at this level; all of those are listed.
+            UsageError: there is no such level.
+        """
+        from nnconv.lowering import one_entry, to_nnapi
+        from nnconv.runtime.nnapi.replay import replay
+
+        return replay(to_nnapi(one_entry(model, model.main), feature_level=feature_level).model)
+
     def to_ir(self) -> IrModel:
         """The model as an ``nnconv.Model``.
 
