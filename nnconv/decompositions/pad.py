@@ -83,34 +83,45 @@ def pick(node: Node, b: Builder) -> list[Value] | None:
 
 
 def copy_edges(node: Node, b: Builder) -> list[Value] | None:
-    """EDGE and WRAP of open extents: parts of x beside it."""
+    """EDGE of open extents: copies of the first and last elements beside x."""
     op, x = _operand(node)
-    if op.mode not in (PadMode.EDGE, PadMode.WRAP) or op.before is None or op.after is None:
+    if op.mode is not PadMode.EDGE or op.before is None or op.after is None:
         return None
     rank = len(op.before)
 
-    def part(axis: int, start: int | None, end: int | None) -> Value:
+    def copies(axis: int, start: int, end: int | None, count: int) -> Value:
         cut = Slice(
             starts=tuple(start if i == axis else 0 for i in range(rank)),
             ends=tuple(end if i == axis else None for i in range(rank)),
             strides=(1,) * rank,
         )
-        return b.add(cut, [x], quant=x.quant)
-
-    def copies(axis: int, start: int | None, end: int | None, count: int) -> Value:
+        edge = b.add(cut, [x], quant=x.quant)
         repeats = tuple(count if i == axis else 1 for i in range(rank))
-        return b.add(Tile(repeats=repeats), [part(axis, start, end)], quant=x.quant)
+        return b.add(Tile(repeats=repeats), [edge], quant=x.quant)
 
     for axis, (before, after) in enumerate(zip(op.before, op.after, strict=True)):
         parts = [x]
         if before:
-            edge = op.mode is PadMode.EDGE
-            parts.insert(0, copies(axis, 0, 1, before) if edge else part(axis, -before, None))
+            parts.insert(0, copies(axis, 0, 1, before))
         if after:
-            edge = op.mode is PadMode.EDGE
-            parts.append(copies(axis, -1, None, after) if edge else part(axis, 0, after))
+            parts.append(copies(axis, -1, None, after))
         if len(parts) > 1:
             x = b.add(Concat(axis=axis), parts, quant=x.quant)
+    return [x]
+
+
+def wrap(node: Node, b: Builder) -> list[Value] | None:
+    """WRAP of open extents, which may be less than the counts: a Gather of places modulo them."""
+    op, x = _operand(node)
+    if op.mode is not PadMode.WRAP or op.before is None or op.after is None or x.shape is None:
+        return None
+    a = Arithmetic(b)
+    for axis, (before, after) in enumerate(zip(op.before, op.after, strict=True)):
+        if before or after:
+            length = _length(x, axis, a)
+            end = a.add(length, a.ints(after))
+            places = b.add(Range(), [a.ints(-before), end, a.ints(1)])
+            x = b.add(Gather(axis=axis), [x, b.add(FloorMod(), [places, length])], quant=x.quant)
     return [x]
 
 
@@ -164,8 +175,8 @@ def pick_at_run_time(node: Node, b: Builder) -> list[Value] | None:
     a = Arithmetic(b)
     pairs = a.cast(pads, DType.INT32)
     zero, one = a.ints(0), a.ints(1)
-    for axis, extent in enumerate(x.shape):
-        length = a.ints(extent) if isinstance(extent, int) else _extent(x, axis, a)
+    for axis in range(len(x.shape)):
+        length = _length(x, axis, a)
         row = a.entry(pairs, axis)
         before, after = a.entry(row, 0), a.entry(row, 1)
         start = a.sub(zero, before)
@@ -179,9 +190,13 @@ def pick_at_run_time(node: Node, b: Builder) -> list[Value] | None:
     return [x]
 
 
-def _extent(x: Value, axis: int, a: Arithmetic) -> Value:
+def _length(x: Value, axis: int, a: Arithmetic) -> Value:
+    """How many elements there are along a dimension, a scalar."""
+    extent = None if x.shape is None else x.shape[axis]
+    if isinstance(extent, int):
+        return a.ints(extent)
     return a.entry(a.b.add(ShapeOf(dtype=DType.INT32), [x]), axis)
 
 
-PAD = (cut_first, in_pairs, pick, copy_edges, pick_at_run_time, one_by_one)
+PAD = (cut_first, in_pairs, pick, copy_edges, wrap, pick_at_run_time, one_by_one)
 """What a Pad can become, the best first."""

@@ -147,3 +147,19 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_route(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)
+
+
+_FURTHER = np.int64([0, 7, 0, 0, 8, 1])
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)], ids=str)
+@pytest.mark.parametrize("mode", ["wrap", "edge"])
+def test_counts_beyond_an_open_extent(mode: str, dims: tuple[int, ...], tmp_path: Path) -> None:
+    """More than once around where the extent turns out to be less than the counts."""
+    shapes = [(2, 3, 2), (2, 9, 2), (2, 1, 2)] if 1 in dims else [(2, 3, 2), (5, 3, 2), (1, 3, 2)]
+    first, *more = ({"x": random(shape)} for shape in shapes)
+    made = node("Pad", ["x", "p"], ["y"], mode=mode)
+    case = OnnxCase(
+        mode, made, first, more=more, constants={"p": _FURTHER}, open={"x": dims}, same_nodes=False
+    )
+    check_routes(case, tmp_path)
