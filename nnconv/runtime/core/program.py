@@ -149,6 +149,12 @@ class Program:
         if isinstance(found, NoDeviceError):
             raise found
 
+    def fault(self) -> InvalidModelError | None:
+        """What is wrong with a model whose inputs all have known shapes, if anything is."""
+        shapes = self._source.known_shapes()
+        found = None if shapes is None else self._plan_for(shapes)
+        return found if isinstance(found, InvalidModelError) else None
+
     def device_for(self, shapes: Shapes) -> str:
         """The device that runs the model for inputs of these shapes; empty if none does."""
         found = self._plan_for(shapes)

@@ -16,9 +16,6 @@ class _Operations:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
-    def has_loops(self, index: int | None) -> bool:
-        return False
-
     def known(self) -> list[bool]:
         table = importers()
         return [operation.type.name in table for operation in self._graph.operations]

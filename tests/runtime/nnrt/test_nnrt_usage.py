@@ -5,9 +5,12 @@ import threading
 import numpy as np
 import pytest
 
+from nnconv import backends
+from nnconv.errors import BackendError
 from nnconv.runtime import nnrt
 from nnconv.runtime.nnrt import DataType, OperationType, ReturnCode, Tensor, TensorType
 from support.nnrt_runtime import (
+    FLOAT,
     REFERENCE,
     add_tensors,
     array,
@@ -363,3 +366,56 @@ def test_one_executor_may_be_run_by_threads_at_once():
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def two_operations(second, kind=FLOAT, dimensions=(2, 3)):
+    """ADD, and an operation on its result."""
+    model = nnrt.Model()
+    a, b, activation, middle = add_tensors(model)
+    out = model.add_tensor(Tensor(kind, dimensions))
+    model.add_operation(OperationType.ADD, [activation], [a, b], [middle])
+    model.add_operation(second, [], [middle], [out])
+    model.specify_inputs_and_outputs([a, b], [out])
+    model.finish()
+    return model
+
+
+def test_what_makes_no_sense_fails_when_it_is_built():
+    model = two_operations(OperationType.RELU, dimensions=(3, 3))
+    error = fails(ReturnCode.UNAVAILABLE_DEVICE, prepared(model).build)
+    assert "[3, 3]" in str(error)
+
+
+def refuse_op(monkeypatch, name, op):
+    """Let a device refuse models with an op."""
+    inner = backends.compile
+
+    def compile_unless(model, device, **options):
+        graph = getattr(model, "graph", None)
+        if device == name and graph is not None:
+            refused = [node for node in graph.nodes if type(node.op).__name__ == op]
+            if refused:
+                raise BackendError(f"{name} refuses {op}")
+        return inner(model, device, **options)
+
+    monkeypatch.setattr(backends, "compile", compile_unless)
+
+
+def test_others_help_the_first_device_but_not_one_that_was_chosen(monkeypatch):
+    first = all_names()[0]
+    refuse_op(monkeypatch, first, "Clip")
+    model = two_operations(OperationType.RELU)
+    assert model.get_available_operations(0) == [True, False]
+    chosen = nnrt.Compilation(model)
+    chosen.set_device(device_id(first))
+    fails(ReturnCode.FAILED, chosen.build)
+    for device in (None, 0):
+        made = nnrt.Compilation(model)
+        if device is not None:
+            made.set_device(device)
+        made.build()
+        ready = executor(made)
+        result = np.zeros((2, 3), np.float32)
+        ready.set_output(0, result)
+        ready.run()
+        assert np.array_equal(result, 2 * array())
