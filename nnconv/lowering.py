@@ -137,7 +137,9 @@ def to_nnapi(
     """
     from nnconv.formats.nnapi import writer
     from nnconv.formats.nnapi.types import LEVELS, NEWEST_LEVEL
+    from nnconv.ir.dtype import DType
     from nnconv.passes.base import run_passes
+    from nnconv.passes.drop_wide_codes import has_wide_codes
     from nnconv.passes.fold_qdq import FoldQdqPass
     from nnconv.passes.layout import LayoutPass
 
@@ -148,9 +150,18 @@ def to_nnapi(
         raise UsageError(f"feature level {level!r}; allowed are {allowed}")
     layout = LayoutPass(Layout.NHWC, edge=model.main if io_layout == "nhwc" else None)
     fold = FoldQdqPass()
-    run_passes(model, nnapi_passes(layout, fold_qdq=fold, in_floats=quant == "float", level=level))
+    notes = [
+        f"`{value.name}` is int64, which NNAPI lacks: it becomes int32"
+        for value in (*model.graph.inputs, *model.graph.outputs)
+        if value.dtype is DType.INT64
+    ]
+    in_floats = quant == "float"
+    if model.format != "nnapi" and not in_floats and has_wide_codes(model.graph):
+        notes.append("it computes with floats: NNAPI has no operations on 16-bit codes")
+        in_floats = True
+    run_passes(model, nnapi_passes(layout, fold_qdq=fold, in_floats=in_floats, level=level))
     result, written = writer.to_wire(model, model.main, level=level, evaluate=_evaluate)
-    written.notes.extend(fold.notes)
+    written.notes.extend([*notes, *fold.notes])
     return Lowered(result, written, layout.moved_io)
 
 
@@ -162,7 +173,10 @@ def nnapi_passes(
     Those for TFLite, whose operations NNAPI's are made after, less what is for TFLite's kernels.
     From level 3 on NNAPI computes with float16, from level 4 on it knows signed codes.
     """
+    from nnconv.passes.drop_wide_codes import DropWideCodesPass
     from nnconv.passes.hybrids import HybridsPass
+    from nnconv.passes.narrow_integers import NarrowIntegersPass
+    from nnconv.passes.prune import PrunePass
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.widen_halves import WidenHalvesPass
 
@@ -170,10 +184,15 @@ def nnapi_passes(
     if level >= _HALVES_LEVEL:
         left_out += (WidenHalvesPass,)
     whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats, resign=False)
-    return [step for step in whole if not isinstance(step, left_out)]
+    kept = [step for step in whole if not isinstance(step, left_out)]
+    wide = [DropWideCodesPass(), PrunePass()] if in_floats else []
+    return [*kept[:_BEFORE], NarrowIntegersPass(), *kept[_BEFORE:], *wide]
 
 
 _HALVES_LEVEL = 3
+
+_BEFORE = 4
+"""So many passes for TFLite, up to the folding of constants, work with int64."""
 
 
 def tflite_passes(

@@ -13,6 +13,15 @@ from nnconv.decompositions.bits import bitwise_xor
 from nnconv.decompositions.constants import scalar
 from nnconv.decompositions.floats import of_integers
 from nnconv.decompositions.integers import divide, power
+from nnconv.decompositions.plain import (
+    cos_by_sin,
+    gelu_by_parts,
+    leaky_relu_by_slope,
+    rest_of_quotient,
+    sign_by_clip,
+    square_of_difference,
+    zeros_of_shape,
+)
 from nnconv.decompositions.unsigned import quotient, remainder
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -119,7 +128,13 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.Clip: (unchanged, clip_of_unsigned),
     e.Div: (quotient, divide),
     e.FloorDiv: (quotient,),
-    e.FloorMod: (remainder,),
+    e.FloorMod: (remainder, rest_of_quotient),
     e.Pow: (power,),
     e.BitwiseXor: (bitwise_xor,),
+    e.Sign: (sign_by_clip,),
+    e.SquaredDifference: (square_of_difference,),
+    e.LeakyRelu: (leaky_relu_by_slope,),
+    e.Gelu: (gelu_by_parts,),
+    e.ZerosLike: (zeros_of_shape,),
+    e.Cos: (cos_by_sin,),
 }

@@ -601,6 +601,10 @@ class Target(GraphExport):
             whole = np.ascontiguousarray(np.broadcast_to(value.data, shape))
             return self.const(whole, quant=value.quant, name=value.name)
         assert own is not None
+        if value.dtype is DType.BOOL:  # which TILE doesn't take
+            false = self.const(np.zeros(shape, np.bool_))
+            kind = TensorType(DType.BOOL, shape)
+            return self.result("LOGICAL_OR", {"input0": value, "input1": false}, kind)
         lead = (1,) * (len(shape) - len(own)) + own
         source = self.operand(value)
         if lead != own and own:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from nnconv.formats.nnapi.exporter import Exporter, Input, Target
+import numpy as np
+
+from nnconv.formats.nnapi.exporter import Exporter, Input, Ref, Target
 from nnconv.formats.nnapi.types import PaddingCode
 from nnconv.formats.nnapi.weighted import bias_operand, oriented, weighted
 from nnconv.formats.nnapi.window import extents_of, padding_inputs, pair
-from nnconv.ir.graph import Node
+from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
+from nnconv.ir.types import TensorType
 from nnconv.ops import conv as c
+from nnconv.ops.spatial import Padding, spatial_dims
 
 
 def export_conv_2d(node: Node, t: Target) -> None:
@@ -20,11 +24,12 @@ def export_conv_2d(node: Node, t: Target) -> None:
     depthwise = op.groups > 1 and filters[3] == 1
     name = "CONV_2D" if op.groups == 1 else "DEPTHWISE_CONV_2D" if depthwise else "GROUPED_CONV_2D"
     w = weighted(node, t, name)
+    data, padding = reachable(t, x, op, filters[1:3])
     inputs: dict[str, Input] = {
-        "input": x,
+        "input": data,
         "filter": oriented(t, weights, (3, 1, 2, 0) if depthwise else (0, 1, 2, 3)),
         "bias": bias_operand(t, w, filters[0]),
-        **padding_inputs(t, extents, op.padding, filters[1:3], op.stride, op.dilation),
+        **padding_inputs(t, extents, padding, filters[1:3], op.stride, op.dilation),
         **pair("stride", op.stride),
         "activation": t.activation(op.activation),
         "nchw": t.nchw(op.layout),
@@ -38,6 +43,25 @@ def export_conv_2d(node: Node, t: Target) -> None:
     else:
         inputs.update(pair("dilation", op.dilation))
     t.emit(name, inputs, y)
+
+
+def reachable(t: Target, x: Value, op: c.Conv2D, window: tuple[int, ...]) -> tuple[Ref, Padding]:
+    """The data and the padding that is left: padding as large as the window is a PAD before."""
+    padding = op.padding
+    sizes = zip(window, op.dilation, padding.before, padding.after, strict=True)
+    if padding.same or all(max(b, a) <= (n - 1) * d for n, d, b, a in sizes):
+        return t.operand(x), padding
+    if min(*padding.before, *padding.after) < 0:
+        raise t.refused("its padding cuts off")
+    pairs = [(0, 0)] * 4
+    dims = list(x.shape or ())
+    for i, dim in enumerate(spatial_dims(4, op.layout)):
+        pairs[dim] = padding.before[i], padding.after[i]
+        extent = dims[dim]
+        dims[dim] = extent + sum(pairs[dim]) if isinstance(extent, int) else None
+    inputs = {"input": x, "paddings": t.const(np.asarray(pairs, np.int32))}
+    padded = t.result("PAD", inputs, TensorType(x.dtype, tuple(dims), x.quant))
+    return padded, Padding.none(2)
 
 
 def export_conv_transpose_2d(node: Node, t: Target) -> None:

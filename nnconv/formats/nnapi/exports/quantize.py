@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import Reason, UnsupportedItem
+from nnconv.formats.graphexport import NotExportable
 from nnconv.formats.nnapi.exporter import Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -16,8 +18,30 @@ from nnconv.ops.quantize import Bitcast, Cast, Dequantize, LooseCast, Quantize
 _CODES = frozenset({DType.UINT8, DType.INT8})
 
 
+def _see_to_width(node: Node) -> None:
+    """See that no 16-bit codes become, or come of, anything else.
+
+    Raises:
+        NotExportable: they do.
+    """
+    for value in (node.operand(0), node.outputs[0]):
+        if value.dtype in _WIDE and value.type.has_codes and value.data is None:
+            item = UnsupportedItem(
+                op=node.op.name,
+                where=f"{node.origin} (`{node.outputs[0].name}`)",
+                why=f"`{value.name}` is {value.type}, NNAPI doesn't compute with 16-bit codes",
+                reason=Reason.IMPOSSIBLE,
+                hint="Quantize the inputs and outputs to 8 bits, or leave them float32.",
+            )
+            raise NotExportable(item)
+
+
+_WIDE = frozenset({DType.INT16, DType.UINT16})
+
+
 def export_quantize(node: Node, t: Target) -> None:
     """QUANTIZE of floats; codes of one type by an ADD, of two through floats."""
+    _see_to_width(node)
     x, y = node.operand(0), node.outputs[0]
     assert y.quant is not None, "the result has parameters"
     if not y.quant.is_per_tensor or y.dtype not in _CODES:
@@ -37,6 +61,7 @@ def export_quantize(node: Node, t: Target) -> None:
 
 def export_dequantize(node: Node, t: Target) -> None:
     """DEQUANTIZE; constants stand in the file as floats."""
+    _see_to_width(node)
     x, y = node.operand(0), node.outputs[0]
     if x.data is not None:
         if x.quant is None:
@@ -85,6 +110,7 @@ _FOLDED = 1 << 22
 
 def export_bitcast(node: Node, t: Target) -> None:
     """Codes under other parameters, where these are free: of constants and inputs read once."""
+    _see_to_width(node)
     x, y = node.operand(0), node.outputs[0]
     if x.data is not None and x.dtype is y.dtype:
         t.constant(y, x.data)

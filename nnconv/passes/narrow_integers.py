@@ -1,0 +1,74 @@
+"""Lets a graph work with int32 where it has int64, for formats that have no wider integers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.types import TensorType
+from nnconv.ops.quantize import Cast
+from nnconv.passes.base import Pass
+
+
+class NarrowIntegersPass(Pass):
+    """Makes int64 values int32 ones: constants saturate, what is computed wraps earlier.
+
+    Results of ops that give int64 alone are cast.
+    """
+
+    name: ClassVar[str] = "narrow_integers"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite one graph."""
+        modified = False
+        for value in graph.inputs:
+            modified |= _narrow(value)
+        for value in list(graph.constants()):
+            if value.dtype is DType.INT64:
+                narrow = _constant(value)
+                value.replace_all_uses_with(narrow)
+                graph.replace_output(value, narrow)
+                modified = True
+        for node in graph.nodes:
+            if any(value.dtype is DType.INT64 for value in node.outputs):
+                _visit(graph, node)
+                modified = True
+        return modified
+
+
+def _visit(graph: Graph, node: Node) -> None:
+    """Let a node give int32."""
+    op: Any = node.op
+    if getattr(op, "dtype", None) is DType.INT64:
+        node.op = op.replace(dtype=DType.INT32)
+    stays = [False] * len(node.outputs)
+    if not node.bodies:  # whose own values become int32 as well
+        types = node.op.infer(node.input_types)
+        stays = [kind.dtype is DType.INT64 for kind in types]
+    for value, wide in zip(node.outputs, stays, strict=True):
+        if not wide:
+            _narrow(value)
+            continue
+        narrow = Value(value.name, TensorType(DType.INT32, value.shape), origin=value.origin)
+        value.replace_all_uses_with(narrow)
+        graph.replace_output(value, narrow)
+        cast = Node(Cast(dtype=DType.INT32), [value], [narrow], origin=node.origin)
+        graph.insert_after(node, cast)
+
+
+def _narrow(value: Value) -> bool:
+    if value.dtype is not DType.INT64:
+        return False
+    value.type = TensorType(DType.INT32, value.shape, value.quant)
+    return True
+
+
+def _constant(value: Value) -> Value:
+    low, high = DType.INT32.int_range
+    assert value.data is not None
+    data = np.clip(value.data, low, high).astype(np.int32)
+    kind = TensorType(DType.INT32, value.shape, value.quant)
+    return Value(value.name, kind, data=data, origin=value.origin)
