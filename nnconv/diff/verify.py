@@ -33,13 +33,19 @@ TIMEOUT_SECONDS = 600.0
 
 SUBSTITUTE = "reference"
 
-DEVICES = {"tflite": "litert:cpu", "onnx": "onnxruntime:cpu", "nnapi": SUBSTITUTE}
+DEVICES = {
+    "tflite": "litert:cpu",
+    "onnx": "onnxruntime:cpu",
+    "nnapi": SUBSTITUTE,
+    "nnrt": SUBSTITUTE,
+}
 """What runs the files of a format."""
 
 KERNEL_SETS: dict[str, tuple[dict[str, Any], ...]] = {
     "tflite": ({"resolver": "xnn"}, {"resolver": "opt"}),
     "onnx": ({"optimize": True}, {"optimize": False}),
     "nnapi": ({},),
+    "nnrt": ({},),
 }
 """The options under which a source runs: other kernels, which round otherwise."""
 

@@ -9,16 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnconv.errors import InvalidModelError, UsageError
+from nnconv.formats.marks import KEYS, is_container
 
 if TYPE_CHECKING:
     from nnconv.formats.summary import Summary
     from nnconv.ir.graph import Model
     from nnconv.ir.types import Shape
 
-SUFFIXES = {".tflite": "tflite", ".lite": "tflite", ".onnx": "onnx", ".nnapi": "nnapi"}
+SUFFIXES = {
+    ".tflite": "tflite",
+    ".lite": "tflite",
+    ".onnx": "onnx",
+    ".nnapi": "nnapi",
+    ".nnrt": "nnrt",
+}
 """Format by file suffix. JSON twins and PyTorch's files are told by their content alone."""
 
-FORMATS = ("tflite", "onnx", "nnapi")
+FORMATS = ("tflite", "onnx", "nnapi", "nnrt")
 READABLE = FORMATS
 """Formats whose folder has a ``reader`` and a ``summary``."""
 
@@ -45,6 +52,8 @@ def detect(path: str | os.PathLike[str]) -> str:
         raise InvalidModelError(error.strerror or str(error), path=os.fspath(path)) from error
     if head[4:8] == b"TFL3":
         return "tflite"
+    if is_container(KEYS["nnrt"], head, size):
+        return "nnrt"
     if import_module("nnconv.formats.nnapi.detect").is_nnapi(head, size):
         return "nnapi"
     by_suffix = SUFFIXES.get(Path(path).suffix.lower())
