@@ -48,7 +48,7 @@ def main() -> int:
         verdict, reason = verdict_by_way_of(vector, arguments.route)
         counts[subject_of(vector)][verdict] += 1
         if verdict != "passed" and not arguments.brief:
-            why = reason.splitlines()[-1].strip()[:200]
+            why = reason.splitlines()[-1].strip()
             print(f"{verdict:12} {subject_of(vector)} {vector.name}: {why}")
     total: Counter[str] = sum(counts.values(), Counter())
     for subject, row in sorted(counts.items()):

@@ -56,7 +56,13 @@ def run_by_way_of(vector: Vector, route: str, folder: Path) -> list[np.ndarray]:
     names = [info.name for info in executable.inputs]
     results = executable.run(dict(zip(names, feeds, strict=True)))
     executable.close()
-    return [np.asarray(results[info.name]) for info in executable.outputs]
+    outputs = [np.asarray(results[info.name]) for info in executable.outputs]
+    if formats[-1] == "nnapi":  # which has tensors of rank 1 for what is a scalar elsewhere
+        outputs = [
+            got.reshape(()) if not want.dimensions and got.shape == (1,) else got
+            for got, want in zip(outputs, vector.expected, strict=True)
+        ]
+    return outputs
 
 
 def verdict_by_way_of(vector: Vector, route: str) -> tuple[str, str]:

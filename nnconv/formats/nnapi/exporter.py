@@ -350,10 +350,11 @@ class Target(GraphExport):
         self.emit("ADD", {"input0": operand, "input1": zero, "activation": 0}, value)
 
     def reinterpret(self, x: Value, y: Value) -> None:
-        """Let ``y`` be the numbers of ``x`` under other parameters, which no operation does.
+        """Let ``y`` be the numbers of ``x`` under other parameters.
 
         int32 numbers have parameters as biases alone, where the operand gets them; what is read as
-        numbers alone may have any, and what CAST alone gives may get those of ``y``.
+        numbers alone may have any, and what CAST gives may get those of ``y``: it takes codes for
+        the numbers that they are. So one of codes to codes of the same type does it.
 
         Raises:
             Refused: ``x`` has parameters, and ``y`` others that count.
@@ -368,11 +369,16 @@ class Target(GraphExport):
                 return
             maker = self.operations[-1] if self.operations else None
             free = x.quant is None and x.use_count == 1 and x.producer is not None
-            if free and maker is not None and maker.outputs == (index,) and y.quant is not None:
+            is_cast = maker is not None and maker.code is OperationCode.CAST
+            own = maker is not None and maker.outputs == (index,)
+            if free and is_cast and own and y.quant is not None and y.quant.is_per_tensor:
                 operand = self.operands[index]
                 operand.scale, operand.zero_point = y.quant.scale[0], y.quant.zero_point[0]
                 self.alias(y, index)
                 return
+        if x.dtype is y.dtype and x.dtype in CODED and (y.quant is None or y.quant.is_per_tensor):
+            self.emit("CAST", {"input": x}, y)
+            return
         raise self.refused(f"NNAPI can't take {x.type} for {y.type}")
 
     def activation_alone(self, activation: Activation) -> None:
