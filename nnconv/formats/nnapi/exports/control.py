@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nnconv.formats.graphexport import NotExportable
 from nnconv.formats.nnapi.exporter import Exporter, Ref, Target
-from nnconv.ir.graph import Node, Value
+from nnconv.ir.builder import Builder
+from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops.control import If, While
 
-_CONTROLS = 4
+
+LEVEL = 4
+"""The feature level that control flow needs."""
 
 
-def _models(node: Node, t: Target) -> list[Ref]:
-    """The operands of a node's bodies.
+def _models(bodies: Sequence[Graph], t: Target) -> list[Ref]:
+    """The operands that stand for bodies.
 
     Raises:
         NotExportable: with everything in them that can't be exported.
     """
-    if t.level < _CONTROLS:
-        raise t.refused(f"control flow needs feature level {_CONTROLS}")
     indices, refused = [], []
-    for body in node.bodies:
+    for body in bodies:
         index, items = t.file.body(body)
         indices.append(index)
         refused += items
@@ -29,28 +32,42 @@ def _models(node: Node, t: Target) -> list[Ref]:
     return [t.model(index) for index in indices]
 
 
+def _demand_level(node: Node, t: Target) -> None:
+    if t.level < LEVEL:
+        raise t.refused(
+            f"{node.op.name.upper()} needs feature level {LEVEL}",
+            hint=f"Write for feature level {LEVEL}.",
+        )
+
+
 def export_if(node: Node, t: Target) -> None:
-    """IF; models without inputs get the condition, since NNAPI's have some."""
-    condition, operands = node.operand(0), [v for v in node.inputs[1:] if v is not None]
-    if not operands:
+    """IF; bodies that take nothing get the condition, since a model has inputs."""
+    _demand_level(node, t)
+    condition, *values = map(node.operand, range(len(node.inputs)))
+    if not values:
+        values = [condition]
         for body in node.bodies:
-            body.inputs.append(Value("condition", condition.type))
-        operands = [condition]
-    then, otherwise = _models(node, t)
-    inputs = {
-        "condition": condition,
-        "then_model": then,
-        "else_model": otherwise,
-        "inputs": operands,
-    }
-    t.emit("IF", inputs, node.outputs)
+            Builder(body).input(condition.name, condition.dtype, condition.shape)
+    then, otherwise = _models(node.bodies, t)
+    operands = {"condition": condition, "then_model": then, "else_model": otherwise}
+    t.emit("IF", {**operands, "inputs": values}, node.outputs)
 
 
 def export_while(node: Node, t: Target) -> None:
-    """WHILE."""
-    condition, turn = _models(node, t)
-    inputs = {"condition_model": condition, "body_model": turn, "inputs": list(node.inputs)}
-    t.emit("WHILE", inputs, node.outputs)
+    """WHILE; what a turn hands on as it got it comes last, where the body need not give it."""
+    _demand_level(node, t)
+    condition, turn = node.bodies
+    order = sorted(range(len(turn.inputs)), key=lambda i: turn.outputs[i] is turn.inputs[i])
+    changing = [i for i in order if turn.outputs[i] is not turn.inputs[i]] or order
+    for body in (condition, turn):
+        body.inputs[:] = [body.inputs[i] for i in order]
+    turn.outputs[:] = [turn.outputs[i] for i in changing]
+    first, second = _models([condition, turn], t)
+    values: list[Value] = [node.operand(i) for i in order]
+    operands = {"condition_model": first, "body_model": second, "inputs": values}
+    t.emit("WHILE", operands, [node.outputs[i] for i in changing])
+    for i in order[len(changing) :]:
+        t.keep(node.operand(i), node.outputs[i])
 
 
 EXPORTERS: dict[type[Op], Exporter] = {If: export_if, While: export_while}
