@@ -52,6 +52,14 @@ def joined(b: Builder, parts: Sequence[Value]) -> Value:
     return pieces[0] if len(pieces) == 1 else b.add(Concat(axis=0), pieces)
 
 
+def shaped(b: Builder, x: Value, extents: Sequence[Value]) -> Value:
+    """The elements of x under a shape of these extents, one of which may be -1."""
+    shape = joined(b, extents)
+    if shape.data is None:
+        return b.add(Reshape(shape=None), [x, shape], quant=x.quant)
+    return b.add(Reshape(shape=tuple(shape.data.tolist())), [x], quant=x.quant)
+
+
 def as_int32(b: Builder, value: Value) -> Value:
     """Integers that int32 holds, as int32."""
     if value.dtype is DType.INT32:

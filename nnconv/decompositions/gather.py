@@ -27,6 +27,7 @@ from nnconv.decompositions.places import (
     stretch,
     under_shape_of,
 )
+from nnconv.decompositions.unsigned import bits_of, from_bits, from_order, in_order
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -153,6 +154,8 @@ def scatter_nd(node: Node, b: Builder) -> list[Value] | None:
         return [x]
     places = linear(b, x, indices)
     result = _put_rows(b, rows, places, news, op.reduction, count_of(b, x, 0, depth))
+    if result is None:
+        return None
     return [under_shape_of(b, result, x)]
 
 
@@ -169,14 +172,26 @@ def scatter_elements(node: Node, b: Builder) -> list[Value] | None:
     places = b.add(s.Reshape(shape=(-1,)), [linear_along(b, x, indices, op.axis)])
     rows, news = (b.add(s.Reshape(shape=(-1, 1)), [v]) for v in (x, updates))
     result = _put_rows(b, rows, places, news, op.reduction, count_of(b, x, 0))
+    if result is None:
+        return None
     return [under_shape_of(b, result, x)]
 
 
+def scatter_bits(node: Node, b: Builder) -> list[Value] | None:
+    """A reduction of uint64 as one of int64: sums and products wrap alike, others in order."""
+    op, (x, indices, updates) = node.op, _operands(node, 3)
+    assert isinstance(op, g.ScatterNd | g.ScatterElements)
+    if x.dtype is not DType.UINT64 or op.reduction is g.Reduction.NONE:
+        return None
+    ordered = op.reduction in (g.Reduction.MAX, g.Reduction.MIN)
+    to, back = (in_order, from_order) if ordered else (bits_of, from_bits)
+    return [back(b.add(op, [to(x, b), indices, to(updates, b)]), b)]
+
+
 _SUMMED = frozenset({DType.FLOAT32, DType.INT32, DType.INT64})
-_SEGMENTED = frozenset({DType.FLOAT32, DType.INT32})
 _COMBINED = {
     g.Reduction.ADD: _SUMMED,
-    g.Reduction.MUL: _SEGMENTED,
+    g.Reduction.MUL: _SUMMED,
     g.Reduction.MIN: _SUMMED,
     g.Reduction.MAX: _SUMMED,
     g.Reduction.AND: frozenset(),
@@ -234,7 +249,7 @@ def _plain(b: Builder, value: Value, dtype: DType) -> Value:
 
 def _put_rows(
     b: Builder, rows: Value, places: Value, news: Value, reduction: g.Reduction, count: Value
-) -> Value:
+) -> Value | None:
     """Rows [count, width] with new ones [n, width] put at places [n].
 
     What isn't combined is picked from the last row that goes there.
@@ -245,6 +260,8 @@ def _put_rows(
         sums = b.add(g.ScatterNd(reduction=reduction), [zeros, column, news])
         return b.add(e.Add(), [rows, sums])
     if reduction is g.Reduction.MUL:
+        if rows.dtype is DType.INT64:
+            return _product_of_sorted(b, rows, places, news)
         return b.add(e.Mul(), [rows, _segments(b, reduction, news, places, count)])
     if rows.dtype is DType.INT64 and reduction is not g.Reduction.NONE:
         return _best_of_sorted(b, rows, places, news, reduction)
@@ -287,6 +304,42 @@ def _best_of_sorted(
     old = b.add(s.Reshape(shape=(-1,)), [rows])
     both = b.add(e.Maximum() if largest else e.Minimum(), [old, chosen])
     return b.add(e.Select(), [is_hit, both, old])
+
+
+def _product_of_sorted(b: Builder, rows: Value, places: Value, news: Value) -> Value | None:
+    """Products of int64, which no kernel finds by segments.
+
+    Sorted by place, each element is multiplied by the one before, then by that two before, four
+    before, and so on, as long as that goes to the same place: the last one there has them all.
+    """
+    dims = static_shape(news.shape)
+    if dims is None:
+        return None
+    if 0 in dims:
+        return rows
+    count, width = prod(dims), count_of(b, news, 1, 2)
+    starts = b.add(s.Reshape(shape=(-1, 1)), [b.add(e.Mul(), [places, width])])
+    own = b.add(s.Reshape(shape=(-1,)), [b.add(e.Add(), [starts, counted(b, width)])])
+    own, origin = b.add_many(g.TopK(axis=0, k=count, largest=False), [own])
+    flat = b.add(s.Reshape(shape=(-1,)), [news])
+    total = b.add(g.Gather(axis=0), [flat, origin])
+
+    def part(value: Value, start: int, end: int) -> Value:
+        return b.add(Slice(starts=(start,), ends=(end,), strides=(1,)), [value])
+
+    one, step = _number(b, 1, rows.dtype), 1
+    while step < count:
+        is_same = b.add(e.Equal(), [part(own, step, count), part(own, 0, count - step)])
+        factor = b.add(e.Select(), [is_same, part(total, 0, count - step), one])
+        later = b.add(e.Mul(), [part(total, step, count), factor])
+        total = b.add(s.Concat(axis=0), [part(total, 0, step), later])
+        step *= 2
+    order = counted(b, scalar(b, count))
+    last = _segments(b, g.Reduction.MAX, order, own, count_of(b, rows, 0, 2))
+    is_hit = b.add(e.GreaterEqual(), [last, scalar(b, 0)])
+    found = b.add(g.Gather(axis=0), [total, b.add(e.Maximum(), [last, scalar(b, 0)])])
+    old = b.add(s.Reshape(shape=(-1,)), [rows])
+    return b.add(e.Mul(), [old, b.add(e.Select(), [is_hit, found, one])])
 
 
 def _number(b: Builder, number: float, dtype: DType) -> Value:
@@ -420,8 +473,8 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     g.GatherNd: (gather_nd_from_front,),
     g.GatherElements: (gather_elements,),
     g.Compress: (compress,),
-    g.ScatterNd: (scatter_nd,),
-    g.ScatterElements: (scatter_elements,),
+    g.ScatterNd: (scatter_bits, scatter_nd),
+    g.ScatterElements: (scatter_bits, scatter_elements),
     g.TensorScatter: (tensor_scatter,),
     g.OneHot: (one_hot_from_front,),
     g.TopK: (top_of_bits, top_along_last, least),

@@ -9,6 +9,7 @@ import numpy as np
 
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.conv import with_height, within_windows
+from nnconv.decompositions.extents import extent, ints, shaped
 from nnconv.decompositions.refit import in_floats, split_activation
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -81,17 +82,12 @@ def by_planes(node: Node, b: Builder) -> list[Value] | None:
     """
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, p.MaxPool3D | p.AveragePool3D)
-    if not x.shape or not y.shape:
-        return None
-    dims, result = static_shape(x.shape[1:]), static_shape(y.shape[1:])
-    if dims is None or result is None or op.layout is not Layout.NHWC:
+    if x.type.rank != 5 or op.layout is not Layout.NHWC:
         return None
     if x.type.has_codes and isinstance(op, p.AveragePool3D):
         return in_floats(node, b)  # means of planes need finer steps than those of the whole
     kind = _PLANES[type(op)]
-    n = x.shape[0] if isinstance(x.shape[0], int) else -1
-    depth, height, width, channels = dims
-    planes, tall, wide, _ = result
+    n, depth, height, width, channels = (extent(b, x, axis) for axis in range(5))
     padding, fields = op.padding, op.attributes()
 
     def part(cut: slice, *, tail: tuple[int, ...]) -> Op:
@@ -107,11 +103,13 @@ def by_planes(node: Node, b: Builder) -> list[Value] | None:
         around = Padding(pads[0], pads[1], padding.same, padding.lower)
         return kind(**(fields | sizes | {"padding": around}))
 
-    flat = b.add(Reshape(shape=(max(n * depth, -1), height, width, channels)), [x])
+    rest = ints(b, [-1])
+    flat = shaped(b, x, [rest, height, width, channels])
     over_planes = b.add(part(slice(1, 3), tail=()), [flat], quant=y.quant)
-    column = b.add(Reshape(shape=(n, depth, tall * wide, channels)), [over_planes])
+    tall, wide = extent(b, over_planes, 1), extent(b, over_planes, 2)
+    column = shaped(b, over_planes, [n, depth, rest, channels])
     over_depth = b.add(part(slice(0, 1), tail=(1,)), [column], quant=y.quant)
-    return [b.add(Reshape(shape=(n, planes, tall, wide, channels)), [over_depth])]
+    return [shaped(b, over_depth, [n, rest, tall, wide, channels])]
 
 
 # -------------------------------------------------------------------- windows as slices
@@ -246,8 +244,8 @@ def corrected_mean(node: Node, b: Builder) -> list[Value] | None:
         whole = op.replace(padding=padding, ceil=False, count_padding=True, dilation=())
         mean = b.add(whole, [x])
     factors = np.ones((1, *counts, 1))
-    for i, extent in enumerate(extents):
-        counted = _counted(op, i, extent, counts[i], _edges(op, extents, i))
+    for i, along in enumerate(extents):
+        counted = _counted(op, i, along, counts[i], _edges(op, extents, i))
         shape = [1] * 4
         shape[1 + i] = counts[i]
         factors = factors * (op.window[i] / np.maximum(counted, 1)).reshape(shape)

@@ -31,6 +31,11 @@ def bits_of(x: Value, b: Builder) -> Value:
     return x if x.dtype is DType.INT64 else b.add(Bitcast(dtype=DType.INT64), [x])
 
 
+def from_bits(x: Value, b: Builder) -> Value:
+    """What ``bits_of`` took."""
+    return b.add(Bitcast(dtype=DType.UINT64), [x])
+
+
 def in_order(x: Value, b: Builder) -> Value:
     """int64 in the order of uint64: the highest bit is the other way round."""
     same = bits_of(x, b)
@@ -39,19 +44,19 @@ def in_order(x: Value, b: Builder) -> Value:
 
 def from_order(x: Value, b: Builder) -> Value:
     """What ``in_order`` took."""
-    return b.add(Bitcast(dtype=DType.UINT64), [b.add(e.Add(), [x, scalar(b, LEAST, x)])])
+    return from_bits(b.add(e.Add(), [x, scalar(b, LEAST, x)]), b)
 
 
 def quotient(node: Node, b: Builder) -> Sequence[Value] | None:
     """The quotient of uint64."""
     found = _divided(node, b)
-    return None if found is None else [b.add(Bitcast(dtype=DType.UINT64), [found[0]])]
+    return None if found is None else [from_bits(found[0], b)]
 
 
 def remainder(node: Node, b: Builder) -> Sequence[Value] | None:
     """What is left of uint64."""
     found = _divided(node, b)
-    return None if found is None else [b.add(Bitcast(dtype=DType.UINT64), [found[1]])]
+    return None if found is None else [from_bits(found[1], b)]
 
 
 def _divided(node: Node, b: Builder) -> tuple[Value, Value] | None:
@@ -112,4 +117,4 @@ def from_float(x: Value, op: Cast, b: Builder) -> Value:
     number = b.add(to_int, [half])
     twice = b.add(e.Mul(), [number, scalar(b, 2, number)])
     found = b.add(e.Select(), [is_great, twice, b.add(to_int, [x])])
-    return b.add(Bitcast(dtype=DType.UINT64), [found])
+    return from_bits(found, b)

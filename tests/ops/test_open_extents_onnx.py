@@ -270,6 +270,29 @@ CASES += [
 ]
 
 
+def pool(op: str, **options: Any) -> OnnxCase:
+    """A pool over three open extents, with several shapes."""
+    shapes = (2, 2, 6, 7, 8), (2, 2, 7, 6, 9), (2, 2, 9, 9, 6)
+    first, *more = ({"x": floats(*shape)} for shape in shapes)
+    made = node(op, ["x"], ["y"], kernel_shape=[3, 2, 3], strides=[2, 2, 2], **options)
+    name = f"{op} {sorted(options.items())}"
+    return OnnxCase(name, made, first, more=more, open={"x": (2, 3, 4)}, same_nodes=False)
+
+
+CASES += [
+    pool("MaxPool"),
+    pool("MaxPool", pads=[1, 0, 1, 0, 1, 0]),
+    pool("MaxPool", ceil_mode=1),
+    pool("MaxPool", auto_pad="SAME_UPPER"),
+    pool("MaxPool", auto_pad="SAME_LOWER"),
+    pool("MaxPool", dilations=[2, 1, 1]),
+    pool("AveragePool"),
+    pool("AveragePool", pads=[1, 0, 1, 0, 1, 0]),
+    pool("AveragePool", pads=[1, 0, 1, 0, 1, 0], count_include_pad=1),
+    pool("AveragePool", ceil_mode=1),
+]
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_open_extents(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)
