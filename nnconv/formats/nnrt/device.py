@@ -140,7 +140,7 @@ def _quantization(
     computes = outputs[0][1].quant is not None
     codes = set(found.spec.outputs[0].types) <= {*FLOATS, *QUANTIZED}
     for formal, tensor in (*inputs, outputs[0]):
-        is_code = tensor.data_type in QUANTIZED and DataType.INT32 not in formal.types
+        is_code = tensor.data_type in QUANTIZED
         if tensor.quant is None and is_code and (computes or codes):
             yield f"{formal.name} is {tensor.data_type.name} without quantization parameters"
         if tensor.quant is not None and is_code and not computes:
