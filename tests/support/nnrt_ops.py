@@ -16,6 +16,7 @@ from nnconv.formats.nnrt.table import InputSpec, spec_of
 from nnconv.formats.nnrt.types import FROM_DTYPE, NUMPY, OperationType, TensorType
 from nnconv.formats.nnrt.wire import Graph, Operation, QuantParams, Tensor
 from nnconv.ir.dtype import DType
+from support.nnrt_runtime import run_by_calls
 
 DEVICES = ("reference", "onnxruntime:cpu", "litert:cpu")
 
@@ -137,6 +138,9 @@ def check_op(
         executable.close()
         for result, want in zip(results, wanted, strict=True):
             _compare(f"{op} on {device}", result, want, rtol=rtol, atol=atol, steps=steps)
+    results = run_by_calls(graph, [feeds[graph.tensors[i].name] for i in graph.inputs])
+    for result, want in zip(results, wanted, strict=True):
+        _compare(f"{op} by calls", result, want, rtol=rtol, atol=atol, steps=steps)
 
 
 def _feeds(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnconv.formats.nnrt.types import NUMPY
+from nnconv.formats.nnrt.wire import Graph
 from nnconv.runtime import nnrt
 from nnconv.runtime.nnrt import DataType, OperationType, Tensor, TensorType
+from nnconv.runtime.nnrt.replay import replay
 
 FLOAT = DataType.FLOAT32
 REFERENCE = "reference"
@@ -94,3 +97,63 @@ def executor(compilation: nnrt.Compilation | None = None, api: int = 2) -> nnrt.
 def device_tensor(dimensions: Sequence[int] = (2, 3), kind: DataType = FLOAT) -> nnrt.DeviceTensor:
     """A tensor in the reference's memory."""
     return Tensor.create(device_id(), desc(dimensions, kind))
+
+
+def run_by_calls(graph: Graph, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What a model gives that is built, compiled for the reference and run by calls.
+
+    Args:
+        graph: the model.
+        feeds: an array for each input.
+    """
+    model = replay(graph)
+    made = nnrt.Executor(compiled(model))
+    if graph.api == 1 or any(not graph.tensors[i].dimensions for i in graph.inputs):
+        return _with_buffers(made, graph, feeds)
+    return _with_tensors(made, graph, feeds)
+
+
+def _with_buffers(
+    made: nnrt.Executor, graph: Graph, feeds: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    for place, (index, array) in enumerate(zip(graph.inputs, feeds, strict=True)):
+        kind = graph.tensors[index].data_type
+        made.set_input(place, Tensor(kind, array.shape), np.ascontiguousarray(array))
+    rooms = [np.zeros(ROOM, np.uint8) for _ in graph.outputs]
+    for place, room in enumerate(rooms):
+        made.set_output(place, room)
+    made.run()
+    shapes = [made.get_output_shape(place) for place in range(len(rooms))]
+    return _read(rooms, graph, shapes)
+
+
+def _with_tensors(
+    made: nnrt.Executor, graph: Graph, feeds: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    inputs = []
+    for index, array in zip(graph.inputs, feeds, strict=True):
+        inputs.append(device_tensor(array.shape, graph.tensors[index].data_type))
+        inputs[-1].get_data_buffer()[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    outputs = [
+        Tensor.create_with_size(device_id(), made.create_output_tensor_desc(place), ROOM)
+        for place in range(len(graph.outputs))
+    ]
+    made.run_sync(inputs, outputs)
+    shapes = [each.get_tensor_desc().get_shape() for each in outputs]
+    return _read([each.get_data_buffer() for each in outputs], graph, shapes)
+
+
+ROOM = 1 << 16
+"""Bytes for an output of any small model."""
+
+
+def _read(
+    rooms: Sequence[np.ndarray], graph: Graph, shapes: Sequence[tuple[int, ...]]
+) -> list[np.ndarray]:
+    found = []
+    for room, index, shape in zip(rooms, graph.outputs, shapes, strict=True):
+        kind = graph.tensors[index].data_type
+        dtype = np.dtype(np.bool_) if kind is DataType.BOOL else NUMPY[kind]
+        size = int(np.prod(shape)) * dtype.itemsize
+        found.append(room[:size].view(dtype).reshape(shape))
+    return found
