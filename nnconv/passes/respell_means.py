@@ -1,4 +1,4 @@
-"""Finds means of windows that are spelled as depthwise convolutions.
+"""Finds means of windows that are spelled as depthwise convolutions, or with a move behind.
 
 ``float_mean`` writes such ONNX files, as onnxruntime is quicker at them.
 """
@@ -15,6 +15,8 @@ from nnconv.ir.types import static_shape
 from nnconv.ops.conv import Conv2D
 from nnconv.ops.elementwise import Mul
 from nnconv.ops.pool import AveragePool2D
+from nnconv.ops.reduce import Reduction
+from nnconv.ops.shape import Reshape, Squeeze
 from nnconv.passes.base import Pass
 from nnconv.passes.terms import is_plain
 
@@ -25,7 +27,8 @@ class RespellMeansPass(Pass):
     """Makes a depthwise convolution of floats with equal weights the mean that it is.
 
     With pads, the product behind it, which makes up for what they take from the mean, is part of
-    it. Layouts are settled. What nothing reads any more is left to prune.
+    it. Layouts are settled. What nothing reads any more is left to prune. A reduction whose
+    dimensions of 1 are taken away behind it keeps none.
     """
 
     name: ClassVar[str] = "respell_means"
@@ -35,6 +38,9 @@ class RespellMeansPass(Pass):
         modified = False
         outputs: set[Value] | None = None
         for node in graph.nodes:
+            if isinstance(node.op, Squeeze | Reshape):
+                outputs = graph.output_set() if outputs is None else outputs
+                modified |= _drop_dims(node, outputs)
             if not isinstance(node.op, Conv2D):
                 continue
             weight = _weight(node, node.op)
@@ -43,6 +49,23 @@ class RespellMeansPass(Pass):
             outputs = graph.output_set() if outputs is None else outputs
             modified |= _rewrite(node, node.op, weight, outputs)
         return modified
+
+
+def _drop_dims(node: Node, outputs: set[Value]) -> bool:
+    """Let a reduction do without the dimensions that a move behind it takes away."""
+    x, y = node.inputs[0], node.outputs[0]
+    maker = None if x is None else x.producer
+    if maker is None or x is None or not isinstance(maker.op, Reduction):
+        return False
+    op = maker.op
+    if not op.keep_dims or op.axes is None or x.shape is None or x.quant != y.quant:
+        return False
+    shape = tuple(dim for axis, dim in enumerate(x.shape) if axis not in op.axes)
+    if y.shape != shape or None in shape or x.use_count != 1 or x in outputs:
+        return False
+    node.op = op.replace(keep_dims=False)
+    node.set_inputs(maker.inputs)
+    return True
 
 
 def _weight(node: Node, op: Conv2D) -> float | None:

@@ -11,6 +11,8 @@ from nnconv.ir.op import Activation
 from nnconv.ops.conv import Conv2D
 from nnconv.ops.elementwise import Mul, Neg
 from nnconv.ops.pool import AveragePool2D
+from nnconv.ops.reduce import ReduceMean
+from nnconv.ops.shape import Reshape
 from nnconv.ops.spatial import Padding
 from nnconv.passes.base import run_passes
 from nnconv.passes.prune import PrunePass
@@ -88,3 +90,28 @@ def test_what_is_no_mean_stays(reason):
 
 def test_a_sum_is_no_mean():
     assert _ops(_net(padding=Padding.none(), weight=1.0)) == [Conv2D]
+
+
+def _reduced(*, keep: bool = True, shape: tuple[int, ...] = (2, 4), read: bool = False) -> Graph:
+    b = Builder(Graph("reduced"))
+    x = b.input("x", DType.FLOAT32, (2, 5, 7, 4))
+    mean = b.add(ReduceMean(axes=(1, 2), keep_dims=keep), [x])
+    b.graph.outputs = [b.add(Reshape(shape=shape), [mean], name="y")]
+    if read:
+        b.graph.outputs.append(b.add(Neg(), [mean]))
+    return b.graph
+
+
+def test_dimensions_that_are_taken_away_are_not_kept():
+    graph = _reduced()
+    assert _ops(graph) == [ReduceMean]
+    assert [value.shape for value in graph.outputs] == [(2, 4)]
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [_reduced(shape=(4, 2)), _reduced(shape=(2, 1, 4)), _reduced(read=True), _reduced(keep=False)],
+    ids=["other elements", "one is left", "read between", "none kept"],
+)
+def test_other_moves_behind_a_reduction_stay(graph):
+    assert Reshape in _ops(graph)

@@ -18,7 +18,7 @@ from nnconv.ir.op import Activation, QuantRule, Role
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType
 from nnconv.ops.affine import widened
-from nnconv.ops.elementwise import Add
+from nnconv.ops.elementwise import Add, FloorMod
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
 from nnconv.ops.shape import Concat
 from nnconv.ops.slices import Pad, PadMode
@@ -42,6 +42,8 @@ def restore_codes(graph: Graph, noted: Mapping[str, Quant]) -> None:
             seen.update(region.values)
             _restore(graph, region, noted)
 
+    for node in graph.nodes:
+        _join_wide_turn(graph, node)
     for node in list(graph.nodes):
         if node.graph is not None and _is_reread(node) and node.outputs[0].quant is None:
             restore(node.outputs[0])
@@ -57,6 +59,33 @@ def restore_codes(graph: Graph, noted: Mapping[str, Quant]) -> None:
         if value.name in noted and value.dtype.is_integer:
             restore(value)
             _adopt(graph, value, noted[value.name])
+
+
+def _join_wide_turn(graph: Graph, node: Node) -> None:
+    """Make of an Add of 128 that is done in int32, as before opset 14, one of uint8, which wraps."""
+    if not isinstance(node.op, Cast) or node.op.dtype is not DType.UINT8:
+        return
+    steps = [node]
+    for kind, number in ((FloorMod, 2 * _HALF), (Add, _HALF), (Cast, None)):
+        value = steps[-1].inputs[0]
+        maker = None if value is None or value.use_count != 1 else value.producer
+        if maker is None or not isinstance(maker.op, kind) or value in graph.outputs:
+            return
+        if number is not None:
+            added = maker.inputs[1]
+            if added is None or added.data is None or not np.array_equal(added.data, number):
+                return
+        steps.append(maker)
+    codes = steps[-1].inputs[0]
+    if codes is None or codes.dtype is not DType.UINT8 or codes.quant is not None:
+        return
+    if steps[-1].outputs[0].dtype is not DType.INT32:
+        return
+    half = np.asarray(_HALF, np.uint8)
+    node.op = Add()
+    node.set_inputs([codes, Value("", TensorType(DType.UINT8, ()), data=half)])
+    for step in steps[1:]:
+        graph.remove(step)
 
 
 def _adopt(graph: Graph, value: Value, quant: Quant) -> None:
