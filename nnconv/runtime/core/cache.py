@@ -14,17 +14,19 @@ import zlib
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from nnconv import __version__
 from nnconv.errors import NnconvError
 from nnconv.formats.atomic import replacing
 from nnconv.formats.safetensors import map_file
 
-FORMAT = 1
+FORMAT = 2
 
 Note: TypeAlias = "dict[str, Any]"
 """What is noted of a file."""
 
-CHUNK = 1 << 20
+_PAGE = 4096
 
 
 class CacheSlot:
@@ -106,12 +108,16 @@ def _note_path(path: Path) -> Path:
 
 
 def checksum_of(path: Path) -> str | None:
-    """Size and checksum of a file; None where it can't be read."""
+    """Size and checksum of a file; None where it can't be read.
+
+    The CRC of its pages' sums: that of all bytes would take a tenth of the time that onnxruntime
+    takes to load the file.
+    """
     try:
-        data = map_file(path)
+        data = np.asarray(map_file(path))
     except (NnconvError, OSError, ValueError):
         return None
-    total = 0
-    for start in range(0, len(data), CHUNK):
-        total = zlib.crc32(data[start : start + CHUNK], total)
+    words = len(data) // _PAGE * (_PAGE // 8)
+    pages = data[: 8 * words].view(np.uint64).reshape(-1, _PAGE // 8)
+    total = zlib.crc32(data[8 * words :], zlib.crc32(np.add.reduce(pages, axis=1)))
     return f"{len(data)}:{total:08x}"
