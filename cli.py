@@ -94,6 +94,12 @@ THREADS = click.IntRange(min=0, max=1024)
 LEVEL_OPTION = click.option(
     "--feature-level", type=click.IntRange(1, 8), help="NNAPI feature level. [default: the newest]"
 )
+API_OPTION = click.option(
+    "--api",
+    type=click.Choice(["v1", "v2"]),
+    callback=lambda _, __, value: value and int(value[1:]),
+    help="Version of NNRt's API. [default: v2]",
+)
 INPUTS_OPTION = click.option(
     "--input",
     "inputs",
@@ -284,6 +290,7 @@ def run(
 @click.argument("model", type=MODEL_FILE)
 @click.option("--to", type=FORMAT, required=True, help="The format to hold MODEL.")
 @LEVEL_OPTION
+@API_OPTION
 @click.option("--opset", type=int, help="ONNX's. [default: the least that will do]")
 @SHAPES_OPTION
 @click.option("--signature", metavar="NAME", help="Entry point to look at. [default: the first]")
@@ -298,7 +305,8 @@ def check(
     """Tell what keeps MODEL from being written in a format; nothing is written.
 
     Every operation that is out of reach is listed, with what would help. Exit code 4 if any is. A
-    file with an NNAPI model is held to NNAPI's own rules with --to nnapi.
+    file with an NNAPI model is held to NNAPI's own rules with --to nnapi, one with an NNRt model to
+    NNRt's with --to nnrt.
     """
     with working(f"checking {model.name}"):
         shapes = by_name("--input-shape", input_shapes)

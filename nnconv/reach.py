@@ -24,8 +24,12 @@ _LOWERINGS: dict[str, Callable[..., Lowered[Any]]] = {
 }
 """What brings a model into the form of each format."""
 
-_VERSIONS = {"onnx": "opset", "nnapi": "feature level"}
+_VERSIONS = {"onnx": "opset", "nnapi": "feature level", "nnrt": "API version"}
 """What the versions of a format are called, of those that a model may choose among."""
+
+
+_OPTIONS = {"onnx": "opset", "nnapi": "feature_level", "nnrt": "api"}
+"""The options that ask for them."""
 
 
 @dataclass(frozen=True)
@@ -86,18 +90,21 @@ def check(
     *,
     feature_level: int | None = None,
     opset: int | None = None,
+    api: int | None = None,
     signature: str | None = None,
     input_shapes: Mapping[str, Shape] | None = None,
 ) -> CheckReport:
     """Tell what keeps a model from being written in a format; nothing is written.
 
-    A file with an NNAPI model is held to NNAPI's own rules if ``to`` is ``nnapi``.
+    A file with an NNAPI model is held to NNAPI's own rules if ``to`` is ``nnapi``, one with an NNRt
+    model to NNRt's if it is ``nnrt``.
 
     Args:
         model: a model, or the path of a file.
         to: the format.
         feature_level: NNAPI's, 1 to 8; the newest when None.
         opset: ONNX's; when None the default one, or the least that holds the model.
+        api: the version of NNRt's API, 1 or 2; the newest when None.
         signature: key of the entry point; the first when None.
         input_shapes: shapes to give to inputs of a file, by name.
 
@@ -112,7 +119,9 @@ def check(
         raise UsageError(f"a feature level is NNAPI's; {to} has none")
     if to != "onnx" and opset is not None:
         raise UsageError(f"an opset is ONNX's; {to} has none")
-    asked = feature_level if to == "nnapi" else opset
+    if to != "nnrt" and api is not None:
+        raise UsageError(f"a version of the API is NNRt's; {to} has none")
+    asked = {"onnx": opset, "nnapi": feature_level, "nnrt": api}.get(to)
     if isinstance(model, Model):
         source, kind = model.source, model.format
     else:
@@ -120,6 +129,8 @@ def check(
         source, kind = os.fspath(model), detect(model)
         if kind == to == "nnapi":
             return _check_nnapi(source, feature_level)
+        if kind == to == "nnrt":
+            return _check_nnrt(source, api)
     check_writable(to)
     try:
         if not isinstance(model, Model):
@@ -129,7 +140,7 @@ def check(
     entry = choose_signature(model, signature)
 
     def attempt(version: int | None) -> UnsupportedError | Lowered[Any]:
-        option = {"onnx": {"opset": version}, "nnapi": {"feature_level": version}}.get(to, {})
+        option = {_OPTIONS[to]: version} if to in _OPTIONS else {}
         try:
             return _LOWERINGS[to](one_entry(model, entry), **option)
         except UnsupportedError as error:
@@ -205,3 +216,25 @@ def _check_nnapi(source: str, level: int | None) -> CheckReport:
     limit = NEWEST_LEVEL if level is None else level
     broken = tuple(obstacle(f) for f in found if f.level is None or f.level > limit)
     return CheckReport(source, "nnapi", "nnapi", _VERSIONS["nnapi"], level, least, broken)
+
+
+def _check_nnrt(source: str, api: int | None) -> CheckReport:
+    """What a file with an NNRt model breaks of NNRt's rules, and what a device would refuse."""
+    from nnconv.formats.nnrt.check import findings
+    from nnconv.formats.nnrt.file import read
+    from nnconv.formats.nnrt.types import VERSIONS
+
+    if api is not None and (type(api) is not int or api not in VERSIONS):
+        raise UsageError(f"API version {api}; allowed are {', '.join(map(str, VERSIONS))}")
+    wire = read(source)
+    found = {version: findings(wire, version) for version in VERSIONS}
+
+    def obstacle(finding: Finding) -> Obstacle:
+        op = wire.operations[finding.operation].type.name if finding.operation >= 0 else ""
+        hint = "" if finding.level is None else f"API version {finding.level} allows it"
+        reason = Reason.IMPOSSIBLE.value
+        return Obstacle(op, finding.where, finding.message, reason, hint, finding.level)
+
+    least = next((version for version in VERSIONS if not found[version]), None)
+    broken = tuple(map(obstacle, found[VERSIONS[-1] if api is None else api]))
+    return CheckReport(source, "nnrt", "nnrt", _VERSIONS["nnrt"], api, least, broken)
