@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnconv.formats.nnapi import wire as nnapi
+    from nnconv.formats.nnrt import wire as nnrt
     from nnconv.formats.onnx import wire
     from nnconv.formats.tflite import build
     from nnconv.formats.written import Written
@@ -190,6 +191,61 @@ def nnapi_passes(
 
 
 _HALVES_LEVEL = 3
+
+
+def to_nnrt(
+    model: Model,
+    *,
+    api: int | None = None,
+    io_layout: str = "keep",
+    int8: str = "resign",
+    quant: str = "keep",
+) -> Lowered[nnrt.Graph]:
+    """Turn a model's first entry point into NNRt; the model is used up.
+
+    Args:
+        model: what to turn.
+        api: the version of the API, 1 or 2, that the result must be valid in; the newest when None.
+        io_layout: see ``to_tflite``.
+        int8: see ``to_tflite``; NNRt's operations take signed codes alone.
+        quant: see ``to_tflite``.
+
+    Raises:
+        UnsupportedError: NNRt can't hold a node in this version; all of those are listed.
+        UsageError: a wrong option.
+    """
+    from nnconv.formats.nnrt import writer
+    from nnconv.formats.nnrt.types import NEWEST, VERSIONS
+    from nnconv.passes.base import run_passes
+    from nnconv.passes.fold_qdq import FoldQdqPass
+    from nnconv.passes.layout import LayoutPass
+
+    _check_options(io_layout=io_layout, int8=int8, quant=quant)
+    version = NEWEST if api is None else api
+    if type(version) is not int or version not in VERSIONS:
+        raise UsageError(f"version {version!r}; allowed are {', '.join(map(str, VERSIONS))}")
+    layout = LayoutPass(Layout.NHWC, edge=model.main if io_layout == "nhwc" else None)
+    fold = FoldQdqPass()
+    run_passes(model, nnrt_passes(layout, fold_qdq=fold, in_floats=quant == "float"))
+    result, written = writer.to_wire(model, model.main, api=version, evaluate=_evaluate)
+    written.notes.extend(fold.notes)
+    return Lowered(result, written, layout.moved_io)
+
+
+def nnrt_passes(
+    layout: Pass, *, fold_qdq: Pass | None = None, in_floats: bool = False
+) -> list[Pass]:
+    """The passes that bring a graph into the form that the NNRt writer takes, in order.
+
+    Those for TFLite, less what is for TFLite's kernels; NNRt computes with float16.
+    """
+    from nnconv.passes.hybrids import HybridsPass
+    from nnconv.passes.split_columns import SplitColumnsPass
+    from nnconv.passes.widen_halves import WidenHalvesPass
+
+    left_out = (HybridsPass, SplitColumnsPass, WidenHalvesPass)
+    whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats)
+    return [step for step in whole if not isinstance(step, left_out)]
 
 _BEFORE = 4
 """So many passes for TFLite, up to the folding of constants, work with int64."""

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
-from nnconv.ir.quant import Quant
+from nnconv.ir.quant import Quant, dequantize
 from nnconv.ops.quantize import Bitcast
 
 
@@ -28,3 +29,31 @@ def with_quant(builder: Builder, value: Value, quant: Quant | None) -> Value:
     if value.data is not None:
         return Value(value.name, kind, data=value.data, origin=value.origin)
     return builder.add_typed(Bitcast(dtype=value.dtype), [value], [kind], names=[value.name])[0]
+
+
+def bias_codes(bias: Value, quant: Quant) -> np.ndarray | None:
+    """The elements of a bias as int32 codes of other parameters; None if it isn't known.
+
+    They stay as they are where its own parameters are the same.
+    """
+    if bias.data is None:
+        return None
+    data: np.ndarray = bias.data.reshape(-1)
+    own = bias.quant
+    if own is not None and bias.dtype is DType.INT32 and is_alike(own, quant):
+        return data
+    real = data.astype(np.float64) if own is None else dequantize(bias.data, own, np.float64)
+    codes = np.rint(real.reshape(-1) / np.asarray(quant.scale))
+    low, high = DType.INT32.int_range
+    clipped = np.clip(codes, low, high)
+    result: np.ndarray = clipped.astype(np.int32)
+    return result
+
+
+def is_alike(a: Quant, b: Quant) -> bool:
+    """Whether two biases have the same scales but for rounding."""
+    return (
+        a.is_symmetric
+        and len(a.scale) == len(b.scale)
+        and bool(np.allclose(a.scale, b.scale, rtol=1e-6, atol=0))
+    )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from nnconv.backends import Executable
 
 import nnconv
 from nnconv.errors import UnsupportedError
@@ -16,6 +17,8 @@ from nnconv.formats.nnrt.table import InputSpec, spec_of
 from nnconv.formats.nnrt.types import FROM_DTYPE, NUMPY, OperationType, TensorType
 from nnconv.formats.nnrt.wire import Graph, Operation, QuantParams, Tensor
 from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Model
+from nnconv.lowering import one_entry, to_nnrt
 from support.nnrt_runtime import run_by_calls
 
 DEVICES = ("reference", "onnxruntime:cpu", "litert:cpu")
@@ -128,6 +131,9 @@ def check_op(
     assert not (broken := findings(graph, api)), broken
     model = import_model(file.read(file.to_bytes(graph)))
     feeds = _feeds(graph, inputs)
+    results = _written_and_read(model, api).run(feeds)
+    for result, want in zip(results.values(), wanted, strict=True):
+        _compare(f"{op}, written and read", result, want, rtol=rtol, atol=atol, steps=steps)
     for device in devices:
         try:
             executable = nnconv.compile(model, device)
@@ -141,6 +147,14 @@ def check_op(
     results = run_by_calls(graph, [feeds[graph.tensors[i].name] for i in graph.inputs])
     for result, want in zip(results, wanted, strict=True):
         _compare(f"{op} by calls", result, want, rtol=rtol, atol=atol, steps=steps)
+
+
+def _written_and_read(model: Model, api: int) -> Executable:
+    """A model that was written as NNRt, on the reference device."""
+    alone = one_entry(model, model.main)
+    written = to_nnrt(alone, api=api).model
+    assert not (broken := findings(written, api)), broken
+    return nnconv.compile(import_model(file.read(file.to_bytes(written))), "reference")
 
 
 def _feeds(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -1,0 +1,462 @@
+"""From the IR to NNRt operations: the context that the op exporters work in.
+
+An exporter (``nnconv.formats.nnrt.exports.<family>``) gets the node and one ``Target``. It names
+inputs and parameters as schemas/nnrt does; the table puts the inputs in order, and drops parameters
+that say what leaving them out says:
+
+    def export_softmax(node: Node, t: Target) -> None:
+        t.emit("SOFTMAX", {"input": node.operand(0)}, node.outputs, {"axis": node.op.axis})
+
+    EXPORTERS = {Softmax: export_softmax}
+
+``emit`` sees that a device takes the operation in the version of the API that is written for. What
+it doesn't take is refused; the driver then does the op in other types or decomposes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from nnconv.decompositions.base import Refused, decompositions_of
+from nnconv.errors import Reason, UnsupportedItem
+from nnconv.formats.graphexport import FileExport, GraphExport, data_operands, own_outputs
+from nnconv.formats.nnrt.check import MOST_TENSORS, finish_faults, operation_faults
+from nnconv.formats.nnrt.device import device_faults
+from nnconv.formats.nnrt.table import OperationSpec, spec_of
+from nnconv.formats.nnrt.types import DTYPES, FROM_DTYPE, NEWEST, NUMPY, OperationType
+from nnconv.formats.nnrt.wire import Graph as WireGraph
+from nnconv.formats.nnrt.wire import Operation, QuantParams, Tensor
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Activation, Op, QuantRule
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import Shape, TensorType, static_shape
+
+Exporter: TypeAlias = "Callable[[Node, Target], None]"
+
+Input: TypeAlias = "Value | Ref | Sequence[Value | Ref] | None"
+"""What an input of an operation is given as; None leaves it off."""
+
+CODES = frozenset({DType.INT8, DType.UINT8})
+"""The types of codes."""
+
+ACTIVATION_NUMBERS = {Activation.NONE: 0, Activation.RELU: 1, Activation.RELU6: 2}
+
+_SMALL = 64
+"""Equal constants of so many elements are made once."""
+
+
+class Ref(int):
+    """The index of a tensor."""
+
+
+@cache
+def _family(stem: str) -> dict[type[Op], Exporter]:
+    name = f"nnconv.formats.nnrt.exports.{stem}"
+    return import_module(name).EXPORTERS if find_spec(name) else {}
+
+
+def exporter_of(op: type[Op]) -> Exporter | None:
+    """The exporter of an op: it stands in the file of the op's own stem."""
+    return _family(op.__module__.rpartition(".")[2]).get(op)
+
+
+@dataclass
+class FileTarget(FileExport):
+    """The model under construction.
+
+    Attributes:
+        api: the version of the API that is written for.
+    """
+
+    api: int = NEWEST
+
+    def graph(self, graph: Graph) -> tuple[WireGraph | None, list[UnsupportedItem]]:
+        """Export a graph; None with what couldn't be exported."""
+        own_outputs(graph, inputs=True)
+        target = Target(self)
+        refused = [
+            _item("input", value, fault)
+            for value in graph.inputs
+            if (fault := _misfit(value.type)) is not None
+        ]
+        if refused:
+            return None, refused
+        for value in graph.inputs:
+            target.declare(value)
+        refused = target.run(graph)
+        return (None if refused else target.finish(graph)), refused
+
+
+class Target(GraphExport):
+    """An NNRt model under construction, as exporters see it.
+
+    Attributes:
+        file: the model that it belongs to.
+        tensors, operations: what there is so far.
+    """
+
+    format_name = "NNRt"
+    activation_numbers = ACTIVATION_NUMBERS
+
+    def __init__(self, file: FileTarget) -> None:
+        self.file: FileTarget = file
+        self.tensors: list[Tensor] = []
+        self.operations: list[Operation] = []
+        self.current: Node | None = None
+        self._index: dict[Value, int] = {}
+        self._consts: dict[tuple[object, ...], int] = {}
+
+    @property
+    def api(self) -> int:
+        """The version of the API that is written for."""
+        return self.file.api
+
+    # ---------------------------------------------------------------- tensors
+
+    def tensor(self, value: Value) -> Ref:
+        """The tensor of a value.
+
+        Raises:
+            Refused: NNRt can't hold a constant.
+        """
+        found = self._index.get(value)
+        if found is None:
+            assert value.data is not None, f"{value!r} was never produced"
+            found = self._index[value] = self._add(value.type, value.name, value.data)
+        return Ref(found)
+
+    def declare(self, value: Value) -> Ref:
+        """Make the tensor of a value that an input or operation gives."""
+        assert value not in self._index, f"{value!r} has a tensor already"
+        index = self._index[value] = self._add(value.type, value.name)
+        return Ref(index)
+
+    def alias(self, value: Value, tensor: int) -> None:
+        """Let ``tensor`` be the value's."""
+        assert value not in self._index, f"{value!r} has a tensor already"
+        self._index[value] = tensor
+
+    def temp(self, kind: TensorType) -> Ref:
+        """A tensor for a result in between."""
+        return Ref(self._add(kind, ""))
+
+    def const(self, data: np.ndarray, *, quant: Quant | None = None, name: str = "") -> Ref:
+        """A constant; equal small ones are made once."""
+        data = np.asarray(data)
+        kind = TensorType(DType.of(data), tuple(data.shape), quant)
+        if data.size > _SMALL:
+            return Ref(self._add(kind, name, data))
+        key = (kind.dtype, kind.shape, quant, data.tobytes())
+        found = self._consts.get(key)
+        if found is None:
+            found = self._consts[key] = self._add(kind, name, data)
+        return Ref(found)
+
+    def ints(self, numbers: Iterable[int]) -> Ref:
+        """A constant vector of int32: axes, shapes, paddings.
+
+        Raises:
+            Refused: one is beyond int32.
+        """
+        entries = tuple(numbers)
+        low, high = DType.INT32.int_range
+        if not all(low <= entry <= high for entry in entries):
+            raise Refused(f"{list(entries)} is beyond int32")
+        return self.const(np.asarray(entries, np.int32))
+
+    def single(self, number: int) -> Ref:
+        """A constant of one int32."""
+        return self.ints([number])
+
+    def _add(self, kind: TensorType, name: str, data: np.ndarray | None = None) -> int:
+        fault = _misfit(kind)
+        if fault is not None:
+            known = f"`{name}` " if name else "a tensor "
+            floats = frozenset({DType.FLOAT32}) if kind.dtype not in FROM_DTYPE else None
+            raise Refused(f"{known}{fault}", types=floats)
+        code = FROM_DTYPE[kind.dtype]
+        if data is not None:
+            data = np.ascontiguousarray(data).view(NUMPY[code]).reshape(data.shape)
+        assert kind.shape is not None, "its rank is known"
+        dims = [extent if isinstance(extent, int) else -1 for extent in kind.shape]
+        self.tensors.append(Tensor(code, dims, quant=_params(kind), data=data, name=name))
+        return len(self.tensors) - 1
+
+    # ---------------------------------------------------------------- operations
+
+    def emit(
+        self,
+        name: str,
+        inputs: Mapping[str, Input],
+        values: Value | Sequence[Value],
+        params: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add the operation that makes ``values``.
+
+        Raises:
+            Refused: a device doesn't take it; types that it takes go with it.
+        """
+        outputs = [values] if isinstance(values, Value) else list(values)
+        self.operate(name, inputs, [self.declare(value) for value in outputs], params or {})
+
+    def result(
+        self,
+        name: str,
+        inputs: Mapping[str, Input],
+        kind: TensorType,
+        params: Mapping[str, Any] | None = None,
+    ) -> Ref:
+        """Add an operation of one result in between; gives its tensor."""
+        made = self.temp(kind)
+        self.operate(name, inputs, [made], params or {})
+        return made
+
+    def operate(
+        self,
+        name: str,
+        inputs: Mapping[str, Input],
+        outputs: Sequence[int],
+        params: Mapping[str, Any],
+    ) -> None:
+        """Add an operation between tensors.
+
+        Raises:
+            Refused: a device doesn't take it; types that it takes go with it.
+        """
+        spec = spec_of(OperationType[name])
+        if spec.since > self.api:
+            raise Refused(f"version {self.api} has no {name}")
+        given = [self._given(inputs.get(formal.name)) for formal in spec.inputs]
+        assert set(inputs) <= {formal.name for formal in spec.inputs}, f"{name}: {list(inputs)}"
+        taken = [index for several in given for index in several]
+        most = min(spec.input_counts[1], MOST_TENSORS)
+        if len(taken) > most:
+            raise Refused(f"{name} takes {most} inputs at most, there are {len(taken)}")
+        stated = [self._param(spec, key, value) for key, value in params.items()]
+        places = [place for place in stated if place is not None]
+        operation = Operation(spec.code, places, taken, outputs)
+        self._vet(spec, operation)
+        self.operations.append(operation)
+
+    def _given(self, entry: Input) -> list[int]:
+        if entry is None:
+            return []
+        several = [entry] if isinstance(entry, Value | int) else entry
+        return [self.tensor(e) if isinstance(e, Value) else e for e in several]
+
+    def _param(self, spec: OperationSpec, name: str, value: Any) -> int | None:
+        """The tensor of a parameter; None where leaving it out says the same.
+
+        Raises:
+            Refused: this version of the API doesn't know it.
+        """
+        formal = spec.params[name]
+        default = formal.default(self.api)
+        counted = any(rule["rule"] == "param_count" for rule in spec.rules_at(self.api))
+        if value == default and not counted:
+            return None
+        if formal.since > self.api:
+            raise Refused(f"version {self.api} has no parameter {name} of {spec.name}")
+        kind = formal.dtype(self.api)
+        data = np.asarray(value).astype(NUMPY[kind])
+        if formal.elements is not None and data.size == formal.elements:
+            data = data.reshape([int(extent) for extent in formal.shape])
+        key = (formal.type, data.shape, data.tobytes())
+        found = self._consts.get(key)
+        if found is None:
+            found = self._consts[key] = len(self.tensors)
+            self.tensors.append(Tensor(kind, data.shape, type=formal.type, data=data))
+        return found
+
+    def _vet(self, spec: OperationSpec, operation: Operation) -> None:
+        """See that a device takes an operation."""
+        graph = WireGraph(self.tensors, api=self.api)
+        node = self.current
+        assert node is not None
+        operands = tuple(data_operands(node))
+        if not spec.quantized and node.op.quant_rule is QuantRule.REAL and _has_codes(node):
+            raise self.to_floats(f"{spec.name} takes codes as integers")
+        for formal, index in zip(
+            spec.input_specs(len(operation.inputs)), operation.inputs, strict=False
+        ):
+            if self.tensors[index].data_type not in formal.types:
+                types = frozenset(DTYPES[kind] for kind in formal.types) - self._codes_alone(spec)
+                seen = self.tensors[index].data_type.name
+                raise Refused(
+                    f"{spec.name}: {formal.name} is {seen}", types=types, operands=operands
+                )
+        for fault in (
+            *operation_faults(operation, graph, self.api),
+            *finish_faults(operation, graph),
+            *device_faults(operation, graph, self.api),
+        ):
+            coded = "quantization" in fault or "scales" in fault
+            raise Refused(
+                f"{spec.name}: {fault}",
+                types=frozenset({DType.FLOAT32}) if coded else None,
+                operands=operands if coded else (),
+            )
+
+    def _codes_alone(self, spec: OperationSpec) -> frozenset[DType]:
+        """The integer types that an operation takes as codes alone."""
+        kinds = {DTYPES[kind] for kind in spec.inputs[0].types}
+        return CODES if DType.UINT8 not in kinds else frozenset()
+
+    # ---------------------------------------------------------------- what exporters ask for
+
+    def shape(self, value: Value) -> tuple[int | None, ...]:
+        """The extents of a value, whose rank must be known.
+
+        Raises:
+            Refused: it isn't.
+        """
+        if value.shape is None:
+            raise self.refused(
+                f"the rank of `{value.name}` isn't known", hint="Give the inputs' shapes."
+            )
+        return tuple(extent if isinstance(extent, int) else None for extent in value.shape)
+
+    def static(self, value: Value) -> tuple[int, ...]:
+        """The extents of a value.
+
+        Raises:
+            Refused: one isn't known.
+        """
+        shape = static_shape(value.shape)
+        if shape is None:
+            raise self.refused(
+                f"the extents of `{value.name}` aren't known", hint="Give the inputs' shapes."
+            )
+        return shape
+
+    def keep(self, x: Value, y: Value) -> None:
+        """Let ``y`` be a copy of ``x``, an output that needs a tensor of its own, or ``x``."""
+        node = self.current
+        assert node is not None
+        if node.graph is None or y not in node.graph.output_set():
+            self.alias(y, self.tensor(x))
+        else:
+            self._copy(self.tensor(x), y)
+
+    def _copy(self, tensor: int, y: Value) -> None:
+        rank = max(len(self.tensors[tensor].dimensions), 1)
+        times = [1] * rank
+        self.emit("TILE", {"input": Ref(tensor), "multiples": self.ints(times)}, y)
+
+    def constant(self, value: Value, data: np.ndarray) -> None:
+        """Let a value be a constant; a copy of it where it is an output."""
+        self.keep(Value(value.name, value.type.with_shape(data.shape), data=data), value)
+
+    def finish(self, graph: Graph) -> WireGraph:
+        """The model, once every node is exported."""
+        inputs = [self.tensor(value) for value in graph.inputs]
+        outputs = [self._output(value) for value in graph.outputs]
+        return without_unread(
+            WireGraph(self.tensors, self.operations, inputs, outputs, api=self.api, name=graph.name)
+        )
+
+    def _output(self, value: Value) -> int:
+        """The tensor of an output: one of rank 0, which can't be bound, gets a dimension."""
+        index = self.tensor(value)
+        if self.tensors[index].dimensions:
+            return index
+        self.note("outputs without dimensions have the dimensions [1]: NNRt can't bind others")
+        kind = value.type.with_shape((1,))
+        inner = self.tensors[index]
+        made = self._add(kind, inner.name)
+        inner.name = ""
+        shape = self.ints([1])
+        self.operations.append(Operation(OperationType.RESHAPE, (), [index, shape], [made]))
+        return made
+
+    def exporter_of(self, op: type[Op]) -> Exporter:
+        """The exporter of an op; what has none is decomposed."""
+        return exporter_of(op) or export_lacking
+
+    def growing(self) -> tuple[list[Any] | dict[Any, Any], ...]:
+        """Everything that an exporter adds to."""
+        return self.tensors, self.operations, self._index, self._consts
+
+    def stand_in(self, value: Value) -> None:
+        """Give a tensor to a result of a node that failed."""
+        if value not in self._index:
+            self._index[value] = self._add(TensorType(DType.FLOAT32, (1,)), value.name)
+
+
+def export_lacking(node: Node, t: Target) -> None:
+    """What NNRt has no operation for: it is decomposed, what computes with codes in floats."""
+    if node.op.quant_rule is QuantRule.REAL and _has_codes(node):
+        raise t.to_floats(f"NNRt has no {node.op.name}")
+    reason = Reason.IMPOSSIBLE if decompositions_of(type(node.op)) else Reason.NOT_IMPLEMENTED
+    raise t.refused(f"NNRt has no {node.op.name}", reason=reason)
+
+
+def _has_codes(node: Node) -> bool:
+    return any(v is not None and v.type.has_codes for v in (*node.inputs, *node.outputs))
+
+
+def _params(kind: TensorType) -> QuantParams | None:
+    if kind.quant is None or not kind.has_codes:
+        return None
+    count = len(kind.quant.scale)
+    zero_points = kind.quant.zero_point
+    return QuantParams(
+        kind.quant.scale, zero_points * count if len(zero_points) < count else zero_points
+    )
+
+
+def _misfit(kind: TensorType) -> str | None:
+    """Why NNRt has no tensor of a type; None if it has."""
+    if kind.dtype not in FROM_DTYPE:
+        return f"is {kind.dtype}, NNRt has no such type"
+    if kind.has_codes and kind.dtype not in CODES and kind.dtype is not DType.INT32:
+        return f"is {kind}, NNRt's codes have 8 bits"
+    quant = kind.quant if kind.has_codes else None
+    if quant is not None and not quant.is_per_tensor and (quant.block or quant.axis != 0):
+        return f"is {kind}, whose scales aren't those of the first dimension"
+    if kind.shape is None:
+        return "has an unknown rank"
+    if 0 in kind.shape:
+        return f"has the shape {list(kind.shape)}, NNRt has no empty tensors"
+    return None
+
+
+def _item(op: str, value: Value, fault: str) -> UnsupportedItem:
+    return UnsupportedItem(
+        op=op, where=f"`{value.name}`", why=f"it {fault}", reason=Reason.IMPOSSIBLE,
+        hint="Give its shape (--input-shape)." if "rank" in fault else "",
+    )  # fmt: skip
+
+
+def without_unread(graph: WireGraph) -> WireGraph:
+    """The graph without operations and tensors that nothing reads."""
+    read = {*graph.inputs, *graph.outputs}
+    kept = []
+    for operation in reversed(graph.operations):
+        if not read.isdisjoint(operation.outputs):
+            kept.append(operation)
+            read.update(operation.inputs, operation.outputs, operation.params)
+    places = {old: new for new, old in enumerate(sorted(read))}
+
+    def moved(indices: Shape | Sequence[int]) -> list[int]:
+        return [places[index] for index in indices or ()]  # type: ignore[index]
+
+    return WireGraph(
+        [graph.tensors[index] for index in sorted(read)],
+        [
+            Operation(o.type, moved(o.params), moved(o.inputs), moved(o.outputs))
+            for o in reversed(kept)
+        ],
+        moved(graph.inputs),
+        moved(graph.outputs),
+        api=graph.api,
+        name=graph.name,
+    )

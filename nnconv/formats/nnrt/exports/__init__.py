@@ -1,0 +1,1 @@
+"""Writing the IR's ops as NNRt operations, a file for each file of ``nnconv.ops``."""

@@ -1,0 +1,105 @@
+"""Picking elements by index, and putting them there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnconv.formats.nnrt.exporter import Exporter, Input, Target
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ir.types import static_shape
+from nnconv.ops import gather as g
+
+
+def _counted(node: Node, t: Target, extents: tuple[int | None, ...]) -> Input:
+    """Index operand 1 as NNRt has it: none counts from the end, where ``extents`` are known."""
+    indices = node.operand(1)
+    if not getattr(node.op, "from_end", False):
+        return indices
+    if indices.data is None or None in extents:
+        raise t.refused("its indices may count from the end, and are computed at run time")
+    sizes = np.asarray(extents, np.int64)
+    data = np.where(indices.data < 0, indices.data + sizes, indices.data)
+    return t.const(data.astype(indices.dtype.numpy), name=indices.name)
+
+
+def export_gather(node: Node, t: Target) -> None:
+    """GATHER."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, g.Gather)
+    if op.batch_dims:
+        raise t.refused("GATHER has no dimensions in common")
+    indices = _counted(node, t, t.shape(x)[op.axis : op.axis + 1])
+    inputs: dict[str, Input] = {"input": x, "inputIndices": indices, "axis": t.single(op.axis)}
+    t.emit("GATHER", inputs, node.outputs)
+
+
+def export_gather_nd(node: Node, t: Target) -> None:
+    """GATHER_ND."""
+    op, x, indices = node.op, node.operand(0), node.operand(1)
+    assert isinstance(op, g.GatherNd)
+    if op.batch_dims:
+        raise t.refused("GATHER_ND has no dimensions in common")
+    depth = t.static(indices)[-1] if op.from_end else 0
+    inputs: dict[str, Input] = {"input": x, "indices": _counted(node, t, t.shape(x)[:depth])}
+    t.emit("GATHER_ND", inputs, node.outputs)
+
+
+def export_scatter_nd(node: Node, t: Target) -> None:
+    """SCATTER_ND into zeros, which adds; where no place is met twice, that is setting."""
+    op, base, indices, updates = node.op, node.operand(0), node.operand(1), node.operand(2)
+    assert isinstance(op, g.ScatterNd)
+    shape = static_shape(base.shape)
+    if base.data is None or base.data.any() or shape is None or not shape:
+        raise t.refused("SCATTER_ND puts numbers into zeros")
+    adds = op.reduction is g.Reduction.ADD and updates.dtype is not DType.BOOL
+    if not adds and not (op.reduction is g.Reduction.NONE and _is_unique(indices)):
+        raise t.refused("SCATTER_ND adds what meets at one place")
+    inputs: dict[str, Input] = {
+        "indices": _counted(node, t, shape[: t.static(indices)[-1]]),
+        "updates": updates,
+        "shape": t.const(np.asarray(shape, indices.dtype.numpy)),
+    }
+    t.emit("SCATTER_ND", inputs, node.outputs)
+
+
+def _is_unique(indices: Value) -> bool:
+    if indices.data is None:
+        return False
+    rows = indices.data.reshape(-1, indices.data.shape[-1])
+    return len(np.unique(rows, axis=0)) == len(rows)
+
+
+def export_one_hot(node: Node, t: Target) -> None:
+    """ONE_HOT."""
+    op, indices, on, off = node.op, node.operand(0), node.operand(1), node.operand(2)
+    assert isinstance(op, g.OneHot)
+    if op.from_end:
+        raise t.refused("ONE_HOT doesn't count from the end")
+    depth = node.operand(3) if op.depth is None else t.const(np.asarray(op.depth, np.int32))
+    inputs: dict[str, Input] = {
+        "indices": indices, "depth": depth, "onValue": on, "offValue": off,
+    }  # fmt: skip
+    axis = -1 if op.axis == len(t.shape(indices)) else op.axis
+    t.emit("ONE_HOT", inputs, node.outputs, {"axis": axis})
+
+
+def export_top_k(node: Node, t: Target) -> None:
+    """TOP_K: the greatest in falling order."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, g.TopK)
+    if not op.largest or op.index_dtype is not DType.INT32:
+        raise t.refused("TOP_K is of the greatest, with indices of int32")
+    k = node.operand(1) if op.k is None else t.const(np.asarray(op.k, np.int32))
+    params = {"sorted": True, "axis": op.axis}
+    t.emit("TOP_K", {"input": x, "k": k}, node.outputs, params)
+
+
+EXPORTERS: dict[type[Op], Exporter] = {
+    g.Gather: export_gather,
+    g.GatherNd: export_gather_nd,
+    g.OneHot: export_one_hot,
+    g.ScatterNd: export_scatter_nd,
+    g.TopK: export_top_k,
+}

@@ -1,0 +1,54 @@
+"""Ops that normalize along an axis."""
+
+from __future__ import annotations
+
+from nnconv.formats.nnrt.exporter import Exporter, Target
+from nnconv.ir.graph import Node
+from nnconv.ir.op import Op
+from nnconv.ops import norm as n
+
+
+def export_softmax(node: Node, t: Target) -> None:
+    """SOFTMAX."""
+    op = node.op
+    assert isinstance(op, n.Softmax)
+    if op.beta != 1.0:
+        raise t.refused(f"SOFTMAX has no factor, here it is {op.beta:g}")
+    t.emit("SOFTMAX", {"input": node.operand(0)}, node.outputs, {"axis": op.axis})
+
+
+def export_log_softmax(node: Node, t: Target) -> None:
+    """LOG_SOFTMAX."""
+    op = node.op
+    assert isinstance(op, n.LogSoftmax)
+    t.emit("LOG_SOFTMAX", {"input": node.operand(0)}, node.outputs, {"axis": op.axis})
+
+
+def export_l2_normalization(node: Node, t: Target) -> None:
+    """L2_NORMALIZE, whose epsilon is that of the sum of squares."""
+    op = node.op
+    assert isinstance(op, n.L2Normalization)
+    params = {
+        "axis": [op.axis],
+        "epsilon": op.epsilon * op.epsilon,
+        "activationType": t.activation(op.activation),
+    }
+    t.emit("L2_NORMALIZE", {"input": node.operand(0)}, node.outputs, params)
+
+
+def export_local_response_normalization(node: Node, t: Target) -> None:
+    """LRN, across channels that are last."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, n.LocalResponseNormalization)
+    if op.behind or op.axis != len(t.shape(x)) - 1:
+        raise t.refused("LRN has as many neighbours before as behind, along the last axis")
+    params = {"depthRadius": op.radius, "bias": op.bias, "alpha": op.alpha, "beta": op.beta}
+    t.emit("LRN", {"input": x}, node.outputs, params)
+
+
+EXPORTERS: dict[type[Op], Exporter] = {
+    n.Softmax: export_softmax,
+    n.LogSoftmax: export_log_softmax,
+    n.L2Normalization: export_l2_normalization,
+    n.LocalResponseNormalization: export_local_response_normalization,
+}

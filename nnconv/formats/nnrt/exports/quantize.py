@@ -1,0 +1,83 @@
+"""Quantization, and conversions between types of numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnconv.formats.nnrt.exporter import CODES, Exporter, Ref, Target
+from nnconv.formats.nnrt.types import FROM_DTYPE
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Op
+from nnconv.ir.quant import dequantize
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
+
+
+def _convert(t: Target, x: Value, y: Value) -> None:
+    """QUANT_DTYPE_CAST."""
+    for value in (x, y):
+        if value.quant is not None and (not value.quant.is_per_tensor or value.dtype not in CODES):
+            raise t.refused(f"NNRt converts no {value.type} at run time")
+    params = {"srcT": int(FROM_DTYPE[x.dtype]), "dstT": int(FROM_DTYPE[y.dtype])}
+    t.emit("QUANT_DTYPE_CAST", {"input": x}, y, params)
+
+
+def export_quantize(node: Node, t: Target) -> None:
+    """QUANT_DTYPE_CAST of floats, or of codes with other parameters."""
+    x, y = node.operand(0), node.outputs[0]
+    if x.quant == y.quant and x.dtype is y.dtype:
+        t.keep(x, y)
+        return
+    _convert(t, x, y)
+
+
+def export_dequantize(node: Node, t: Target) -> None:
+    """QUANT_DTYPE_CAST; constants stand in the model as floats."""
+    x, y = node.operand(0), node.outputs[0]
+    if x.data is not None:
+        if x.quant is None:
+            raise t.refused(f"{x.type} has no parameters")
+        t.constant(y, dequantize(x.data, x.quant).astype(y.dtype.numpy))
+        return
+    _convert(t, x, y)
+
+
+def export_cast(node: Node, t: Target) -> None:
+    """CAST of stored numbers."""
+    x, y = node.operand(0), node.outputs[0]
+    if x.dtype is y.dtype:
+        t.keep(x, y)
+        return
+    if x.type.has_codes or y.type.has_codes:
+        raise t.refused("CAST takes codes as real numbers do")
+    emit_cast(t, t.tensor(x), y)
+
+
+def emit_cast(t: Target, x: Ref, y: Value) -> None:
+    """Make a value of the stored numbers of a tensor."""
+    if y.dtype not in FROM_DTYPE:
+        raise t.refused(f"NNRt has no {y.dtype}")
+    kind = t.const(np.asarray(int(FROM_DTYPE[y.dtype]), np.int32))
+    t.emit("CAST", {"input": x, "type": kind}, y)
+
+
+def export_bitcast(node: Node, t: Target) -> None:
+    """Codes under other parameters: a TILE, which moves them, and whose result says so."""
+    x, y = node.operand(0), node.outputs[0]
+    if x.dtype is not y.dtype:
+        raise t.refused(f"NNRt doesn't take the bits of {x.dtype} for {y.dtype}")
+    if x.data is not None:
+        t.constant(y, x.data)
+        return
+    if x.quant == y.quant:
+        t.keep(x, y)
+        return
+    times = t.ints([1] * max(len(t.shape(x)), 1))
+    t.emit("TILE", {"input": x, "multiples": times}, y)
+
+
+EXPORTERS: dict[type[Op], Exporter] = {
+    Bitcast: export_bitcast,
+    Cast: export_cast,
+    Dequantize: export_dequantize,
+    Quantize: export_quantize,
+}
