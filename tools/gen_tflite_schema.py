@@ -30,6 +30,7 @@ INT_ENUMS = (
     "FullyConnectedOptionsWeightsFormat",
     "LSTMKernelType",
     "CombinerType",
+    "LSHProjectionType",
     "MirrorPadMode",
     "ReduceWindowFunction",
     "DimensionType",

@@ -29,7 +29,6 @@ from support.spine import Case, model_bytes
 from support.tflite_spine import TfliteCase
 
 NO_ONNX_FORM: dict[str, str] = {
-    "LshProjection": "it hashes bytes, which ONNX can't see",
     "QuantizedLstm": "ONNX has no integers with a point, of which it is made",
 }
 """IR ops that ONNX can't hold, each with the reason."""
@@ -37,7 +36,6 @@ NO_ONNX_FORM: dict[str, str] = {
 SHOWN_OTHERWISE: dict[str, str] = {
     "Bernoulli": "test_random.test_bernoulli",
     "DynamicQuantize": "test_dynamic_quantize.test_onnx",
-    "LshProjection": "test_hashing.test_too_many_bits_are_refused",
     "QuantizedLstm": "test_quantized_rnn.test_a_step_is_near_that_of_real_numbers",
 }
 """IR ops that are in no listed case, each with the test in tests/ops that makes its own."""

@@ -10,6 +10,9 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph
 from nnconv.ops.hashing import LshProjection
+from support.onnx_spine import IrCase, check_ir, on_litert
+from support.spine import Case, check
+from support.tflite_spine import check_tflite
 
 FINGERPRINTS = {
     0: 0x9AE16A3B2F90404F,
@@ -80,3 +83,79 @@ def test_too_many_bits_are_refused():
     x = builder.input("x", DType.FLOAT32, (1,))
     with pytest.raises(GraphError, match="33 bits, at most 32"):
         builder.add(LshProjection(dense=True), [seeds, x])
+
+
+# -------------------------------------------------------------------- in other formats
+
+
+def projection(name, op, data, *, weights=None, constant=True, seeds=np.float32):
+    """A case; the seeds are a constant or an input."""
+    table = np.random.default_rng(4).standard_normal((4, 3)).astype(seeds)
+    table[0, 0] = -0.0
+    table[1] = [1e-40, np.inf, -3e38] if seeds is np.float32 else [6e-8, np.inf, -6e4]
+    given = [] if weights is None else [np.asarray(weights, np.float32)]
+
+    def build(b):
+        values = [b.input("x", DType.of(data), data.shape)]
+        values += [b.input("weights", DType.FLOAT32, a.shape) for a in given]
+        kind = DType.of(table)
+        first = b.const(table) if constant else b.input("seeds", kind, table.shape)
+        return b.add(op, [first, *values])
+
+    feeds = [data, *given, *([] if constant else [table])]
+    return IrCase(
+        name, build, feeds, opsets=(18, 21), refused_at=(13,), nodes_at=21, evaluated=False
+    )
+
+
+DENSE, PLAIN = LshProjection(dense=True), LshProjection(dense=False)
+APART = LshProjection(dense=False, apart=True)
+ROWS = np.random.default_rng(2).integers(-100, 100, (3, 150)).astype(np.int8)
+FLOATS = np.random.default_rng(3).standard_normal((3, 2, 2)) * 1e3
+
+IR_CASES = [
+    *(projection(f"bytes_{size}", DENSE, ROWS[:, :size]) for size in (1, 3, 4, 9, 20, 40, 70, 150)),
+    projection("numbers", PLAIN, ROWS[:, :6].astype(np.int16)),
+    projection("apart", APART, ROWS[:, :6].astype(np.int64)),
+    projection("truth", APART, ROWS[:, :6] > 0),
+    projection("weights", DENSE, ROWS[:, :6].astype(np.int32), weights=[0.5, -1, 2]),
+    projection("weighted_numbers", APART, ROWS[:, :6], weights=[0.5, -1, 2]),
+    projection("floats", DENSE, FLOATS.astype(np.float32)),
+    projection("half_floats", DENSE, FLOATS.astype(np.float16)),
+    projection("seeds", DENSE, ROWS[:, :5], constant=False),
+    projection("half_seeds", APART, ROWS[:, :5], constant=False, seeds=np.float16),
+]
+
+
+@pytest.mark.parametrize("case", IR_CASES, ids=str)
+def test_onnx(case, tmp_path):
+    check_ir(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", on_litert(IR_CASES), ids=str)
+def test_tflite(case, tmp_path):
+    check_tflite(case, tmp_path)
+
+
+def from_tflite(kind, *, weights=False):
+    def build(b):
+        seeds = b.const(np.random.default_rng(4).standard_normal((4, 3)).astype(np.float32))
+        operands = [seeds, b.input("x", "int32", (3, 5))]
+        if weights:
+            operands.append(b.input("weights", "float32", (3,)))
+        shape = (12,) if kind == 2 else (4,)
+        b.output(b.op("LSH_PROJECTION", operands, [("int32", shape)], options={"type": kind}))
+
+    return build
+
+
+CASES = [
+    Case("sparse", from_tflite(1)),
+    Case("dense", from_tflite(2)),
+    Case("dense_weights", from_tflite(2, weights=True)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_lsh_projection(case, tmp_path):
+    check(case, tmp_path)

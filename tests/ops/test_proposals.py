@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 from nnconv.backends.reference.executor import run_graph
 
-from nnconv.errors import GraphError
+import nnconv
+from nnconv.errors import GraphError, UnsupportedError
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph
 from nnconv.ir.quant import Quant
 from nnconv.ops.proposals import Decay, LimitedBoxes, Proposals
-from support.onnx_spine import IrCase, check_ir
+from support.onnx_spine import IrCase, check_ir, on_litert
+from support.tflite_spine import check_tflite
 
 BOXES = [[0, 0, 10, 10], [0, 0, 10, 5], [20, 20, 30, 30], [0, 0, 10, 9]]
 
@@ -202,7 +204,6 @@ def proposal_case(name, *, after=-1, before=0, iou=0.4, dtype=DType.FLOAT32):
 IR_CASES = [
     *(limited_case(decay.value, decay) for decay in Decay),
     *(limited_case(f"{decay.value}_best", decay, limit=4) for decay in Decay),
-    limited_case("open", Decay.LINEAR, limit=5, open_rows=True),
     limited_case("one", Decay.HARD, rows=1),
     limited_case("none", Decay.HARD, rows=0, limit=3),
     limited_case("half", Decay.GAUSSIAN, limit=5, dtype=DType.FLOAT16),
@@ -214,6 +215,19 @@ IR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", IR_CASES, ids=str)
+OPEN = limited_case("open", Decay.LINEAR, limit=5, open_rows=True)
+
+
+@pytest.mark.parametrize("case", [*IR_CASES, OPEN], ids=str)
 def test_onnx(case, tmp_path):
     check_ir(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", on_litert(IR_CASES), ids=str)
+def test_tflite(case, tmp_path):
+    check_tflite(case, tmp_path)
+
+
+def test_tflite_wants_to_know_the_number_of_regions(tmp_path):
+    with pytest.raises(UnsupportedError, match="regions and classes must be known"):
+        nnconv.save(OPEN.model(), tmp_path / "y.tflite")

@@ -30,9 +30,7 @@ _REASONS = {
         ),
         (_TABLES, "Look the keys up outside the model."),
     ),
-    **dict.fromkeys(
-        ("LSH_PROJECTION", "SKIP_GRAM"), (_STRINGS, "Prepare the text outside the model.")
-    ),
+    "SKIP_GRAM": (_STRINGS, "Prepare the text outside the model."),
     "CONCAT_EMBEDDINGS": ("its meaning was never defined: no runtime has a kernel for it", ""),
     "DELEGATE": (
         "it stands for ops that a delegate took over, and only that delegate knows them",

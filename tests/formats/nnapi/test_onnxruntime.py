@@ -15,7 +15,6 @@ MOST = 3
 """So many vectors of each operation are enough, for each part."""
 
 NO_FORM = {
-    "LSH_PROJECTION",
     "QUANTIZED_LSTM",
 }
 """Operations that ONNX has no form for."""

@@ -280,8 +280,8 @@ def export_proposals(node: Node, t: Target) -> None:
     most = count if op.after < 0 else op.after
     if op.iou_threshold <= 0:
         most = min(most, 1)
-    overlap = np.clip(np.float32(op.iou_threshold) * _BELOW, 0, 1)
-    settings = [t.const([most]), _number(t, overlap), _number(t, np.finfo(np.float32).min)]
+    overlap = float(np.clip(np.float32(op.iou_threshold) * _BELOW, 0, 1))
+    settings = [t.const([most]), _number(t, overlap), _number(t, float(np.finfo(np.float32).min))]
     chosen = t.node("NonMaxSuppression", [boxes, rows, *settings])
     places = t.node("Gather", [chosen, t.const([0, 2])], axis=1)
     _give(t, node.outputs[0], t.node("GatherND", [values, places]))

@@ -66,6 +66,12 @@ class CombinerType(IntEnum):
     SQRTN = 2
 
 
+class LSHProjectionType(IntEnum):
+    UNKNOWN = 0
+    SPARSE = 1
+    DENSE = 2
+
+
 class MirrorPadMode(IntEnum):
     REFLECT = 0
     SYMMETRIC = 1
@@ -472,11 +478,6 @@ OPTIONS: dict[str, str] = {
 ENUMS: dict[str, dict[str, int]] = {
     "CustomOptionsFormat": {
         "FLEXBUFFERS": 0,
-    },
-    "LSHProjectionType": {
-        "UNKNOWN": 0,
-        "SPARSE": 1,
-        "DENSE": 2,
     },
     "StablehloComparisonDirection": {
         "STABLEHLO_COMPARISON_DIRECTION_EQ": 0,
