@@ -53,7 +53,7 @@ ALLOCATES = {
     "Compilation.construct_with_offline_model_file": "compilation.Compilation._start",
     "Executor.create_input_tensor_desc": "ends.TensorDesc",
     "Executor.create_output_tensor_desc": "ends.TensorDesc",
-    "Executor.set_input": "executor.Slot",
+    "Executor.set_input": "executor.bytes_of",
     "Executor.set_input_with_memory": "executor.Slot",
     "Model.add_tensor": "model.WireTensor",
     "Model.add_tensor_to_model": "model.WireTensor",

@@ -140,9 +140,25 @@ class Ends:
 
     # ---------------------------------------------------------------- what is set
 
-    def set(self, index: int, slot: Slot) -> None:
-        """Set one."""
+    def set(self, index: int, slot: Slot) -> bool:
+        """Set one; gives whether that is a change."""
+        before = self._slots[index]
         self._slots[index] = slot
+        return (
+            before is None
+            or before.shape != slot.shape
+            or before.memory is not slot.memory
+            or before.data.ctypes.data != slot.data.ctypes.data
+            or before.data.size != slot.data.size
+        )
+
+    def refill(self, index: int, shape: tuple[int, ...], data: np.ndarray) -> bool:
+        """Copy an input to where the last one of its shape was copied, if one was."""
+        before = self._slots[index]
+        if before is None or before.memory is not None or before.shape != shape:
+            return False
+        before.data[:] = data
+        return True
 
     def all_set(self) -> list[Slot]:
         """What they are set to.

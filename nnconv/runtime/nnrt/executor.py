@@ -35,6 +35,9 @@ from nnconv.runtime.nnrt.model import described_by
 from nnconv.runtime.nnrt.runner import Runner, typed
 from nnconv.runtime.nnrt.tensor import MOST_BYTES, DeviceTensor, Memory, Tensor
 
+BUFFERS = ("buffers",)
+"""The key of runs on what is set."""
+
 
 class Executor(Handle):
     """Runs of a compilation: with buffers and memories that are set, or with tensors in memory.
@@ -181,7 +184,10 @@ class Executor(Handle):
             raise invalid(f"{len(data)} bytes, {list(shape)} take {size}")
         if len(data) > MOST_BYTES:
             raise Error(ReturnCode.MEMORY_ERROR, f"{len(data)} bytes, at most {MOST_BYTES}")
-        self._set(self._inputs, input_index, Slot(data[:size].copy(), shape))
+        with self._lock:
+            if not self._inputs.refill(input_index, shape, data[:size]):
+                self._set(self._inputs, input_index, Slot(data[:size].copy(), shape))
+            self._shapes = None
 
     @call
     def set_output(self, output_index: int, data_buffer: Any, length: int | None = None) -> None:
@@ -199,7 +205,8 @@ class Executor(Handle):
         self._outputs.check_output(output_index, len(data), self.api)
         if len(data) > MOST_BYTES:
             raise Error(ReturnCode.MEMORY_ERROR, f"{len(data)} bytes, at most {MOST_BYTES}")
-        self._set(self._outputs, output_index, Slot(data))
+        with self._lock:
+            self._set(self._outputs, output_index, Slot(data))
 
     def _check_input(self, index: int, tensor: Tensor) -> wire.Tensor:
         """See that a description fits an input; gives what it says."""
@@ -208,9 +215,9 @@ class Executor(Handle):
         return described
 
     def _set(self, ends: Ends, index: int, slot: Slot) -> None:
-        ends.set(index, slot)
         self._shapes = None
-        self._runner.forget()
+        if ends.set(index, slot):
+            self._runner.forget()
 
     # ---------------------------------------------------------------- memories
 
@@ -260,7 +267,8 @@ class Executor(Handle):
         shape, size = described.dimensions, described.nbytes
         if memory.length < size:
             raise invalid(f"{memory.length} bytes, {list(shape)} take {size}")
-        self._set(self._inputs, input_index, Slot(memory.data[:size], shape, memory))
+        with self._lock:
+            self._set(self._inputs, input_index, Slot(memory.data[:size], shape, memory))
 
     @call
     def set_output_with_memory(self, output_index: int, memory: Memory) -> None:
@@ -271,7 +279,8 @@ class Executor(Handle):
         """
         existing(memory, Memory, "memory")
         self._outputs.check_output(output_index, memory.length, self.api)
-        self._set(self._outputs, output_index, Slot(memory.data, (), memory))
+        with self._lock:
+            self._set(self._outputs, output_index, Slot(memory.data, (), memory))
 
     # ---------------------------------------------------------------- running
 
@@ -286,13 +295,16 @@ class Executor(Handle):
         with self._lock:
             self._shapes = None
             inputs, outputs = self._inputs.all_set(), self._outputs.all_set()
+            self._shapes = self._runner.run_again(BUFFERS)
+            if self._shapes is not None:
+                return
             arrays = [
                 typed(slot.data, tensor, slot.shape)
                 for tensor, slot in zip(self._inputs.tensors, inputs, strict=True)
             ]
             rooms = [slot.data for slot in outputs]
             short = ReturnCode.FAILED if self.api == V1 else ReturnCode.INVALID_PARAMETER
-            self._shapes = self._runner.run(arrays, rooms, short)
+            self._shapes = self._runner.run(arrays, rooms, short, BUFFERS)
 
     @call
     def run_sync(
@@ -306,6 +318,29 @@ class Executor(Handle):
         """
         self._demand_v2("run_sync")
         inputs, outputs = self._lists(input_tensor, output_tensor)
+        key = _key((*inputs, *outputs))
+        with self._lock:
+            shapes = None if key is None else self._runner.run_again(key)
+            if shapes is None:
+                self._check_tensors(inputs, outputs)
+                arrays = [
+                    typed(given.get_data_buffer(), tensor, given.desc.shape)
+                    for tensor, given in zip(self._inputs.tensors, inputs, strict=True)
+                ]
+                rooms = [given.get_data_buffer() for given in outputs]
+                shapes = self._runner.run(arrays, rooms, ReturnCode.FAILED, key)
+                for given, shape in zip(outputs, shapes, strict=True):
+                    given.desc.shape = shape
+            self._shapes = shapes
+
+    def _check_tensors(
+        self, inputs: Sequence[DeviceTensor], outputs: Sequence[DeviceTensor]
+    ) -> None:
+        """See that a run can read and write tensors.
+
+        Raises:
+            Error: INVALID_PARAMETER, NULL_PTR or FAILED.
+        """
         if len(inputs) != len(self._inputs) or len(outputs) != len(self._outputs):
             raise invalid(
                 f"{len(inputs)} inputs and {len(outputs)} outputs, "
@@ -319,20 +354,6 @@ class Executor(Handle):
         for place, tensor in enumerate((*inputs, *outputs)):
             existing(tensor, DeviceTensor, f"tensor {place}")
             _check_room(tensor, f"tensor {place}")
-        with self._lock:
-            self._run_on(inputs, outputs)
-
-    def _run_on(self, inputs: Sequence[DeviceTensor], outputs: Sequence[DeviceTensor]) -> None:
-        arrays = [
-            typed(given.get_data_buffer(), tensor, given.desc.shape)
-            for tensor, given in zip(self._inputs.tensors, inputs, strict=True)
-        ]
-        rooms = [given.get_data_buffer() for given in outputs]
-        key = (*inputs, *outputs, *(array.shape for array in arrays))
-        shapes = self._runner.run(arrays, rooms, ReturnCode.FAILED, key)
-        for given, shape in zip(outputs, shapes, strict=True):
-            given.desc.shape = shape
-        self._shapes = shapes
 
     def _lists(self, inputs: Any, outputs: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The tensors of a call.
@@ -409,6 +430,16 @@ def _part(buffer: Any, length: int | None, *, writable: bool = False) -> np.ndar
     if size > len(data):
         raise invalid(f"the length is {size}, the buffer has {len(data)} bytes")
     return data[:size]
+
+
+def _key(tensors: Sequence[DeviceTensor]) -> tuple[Any, ...] | None:
+    """What tells the tensors of a run from others; None where they need a look first."""
+    if not all(
+        type(tensor) is DeviceTensor and not tensor.destroyed and not tensor.desc.destroyed
+        for tensor in tensors
+    ):
+        return None
+    return tuple((tensor, tensor.desc.shape, tensor.desc.data_type) for tensor in tensors)
 
 
 def _check_room(tensor: DeviceTensor, what: str) -> None:

@@ -26,7 +26,7 @@ class _Bound(NamedTuple):
         shapes: of the outputs.
     """
 
-    key: tuple[Any, ...]
+    key: tuple[Any, ...] | None
     run: Callable[[], None]
     shapes: list[tuple[int, ...]]
 
@@ -44,12 +44,30 @@ class Runner:
         """Look anew for a quick way in the next run."""
         self._bound = None
 
+    def run_again(self, key: tuple[Any, ...]) -> list[tuple[int, ...]] | None:
+        """Run once more on the same arrays and rooms; None where they aren't the same.
+
+        Args:
+            key: what tells them from others.
+
+        Raises:
+            Error: as for ``run``.
+        """
+        bound = self._bound
+        if bound is None or bound.key != key:
+            return None
+        try:
+            bound.run()
+        except NnconvError as error:
+            raise self._broken(error) from error
+        return bound.shapes
+
     def run(
         self,
         arrays: list[np.ndarray],
         rooms: list[np.ndarray],
         short: ReturnCode,
-        key: tuple[Any, ...] = (),
+        key: tuple[Any, ...] | None,
     ) -> list[tuple[int, ...]]:
         """Run once; gives the outputs' shapes.
 
@@ -64,8 +82,7 @@ class Runner:
                 run fails.
         """
         try:
-            if self._bound is None or self._bound.key != key:
-                self._bound = self._bind(arrays, rooms, key)
+            self._bound = self._bind(arrays, rooms, key)
             if self._bound is not None:
                 self._bound.run()
                 return self._bound.shapes
@@ -90,7 +107,7 @@ class Runner:
         return Error(ReturnCode[name], str(error))
 
     def _bind(
-        self, arrays: list[np.ndarray], rooms: list[np.ndarray], key: tuple[Any, ...]
+        self, arrays: list[np.ndarray], rooms: list[np.ndarray], key: tuple[Any, ...] | None
     ) -> _Bound | None:
         """A quick way to run, where all outputs have known shapes and enough room."""
         declared = self._outputs

@@ -167,6 +167,42 @@ def test_inputs_are_copied_and_memories_are_shared():
     fails(ReturnCode.INVALID_PARAMETER, made.set_input_with_memory, 1, described(), memory)
 
 
+@pytest.mark.parametrize("name", all_names())
+def test_what_is_set_again_counts_in_the_next_run(name):
+    made = nnrt.Executor(compiled(name=name))
+    rooms = [np.zeros((2, 3), np.float32) for _ in range(2)]
+    for turn in range(6):
+        made.set_input(0, described(), A + turn)
+        made.set_input(1, described(), B)
+        room = rooms[turn // 2 % 2]
+        made.set_output(0, room)
+        made.run()
+        assert np.array_equal(room, A + turn + B)
+    tensors = [filled(A), filled(B)]
+    outputs = [device_tensor() for _ in range(2)]
+    for turn in range(6):
+        output = outputs[turn // 2 % 2]
+        content(tensors[0])[:] = A + turn
+        made.run_sync(tensors, [output])
+        assert np.array_equal(content(output), A + turn + B)
+        made.run()
+        assert np.array_equal(rooms[0], A + 5 + B)
+
+
+def test_tensors_are_looked_at_again_when_their_descriptions_change():
+    made = nnrt.Executor(compiled())
+    tensors, output = [filled(A), filled(B)], device_tensor()
+    made.run_sync(tensors, [output])
+    output.get_tensor_desc().set_data_type(DataType.INT64)
+    fails(ReturnCode.FAILED, made.run_sync, tensors, [output])
+    output.get_tensor_desc().set_data_type(DataType.FLOAT32)
+    made.run_sync(tensors, [output])
+    tensors[1].get_tensor_desc().set_shape([3, 2])
+    fails(ReturnCode.INVALID_PARAMETER, made.run_sync, tensors, [output])
+    tensors[1].destroy()
+    fails(ReturnCode.INVALID_PARAMETER, made.run_sync, tensors, [output])
+
+
 def test_tensors_share_memory_by_descriptor():
     first = filled(A)
     again = Tensor.create_with_fd(
