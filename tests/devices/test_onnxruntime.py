@@ -9,6 +9,8 @@ from onnx import TensorProto, helper
 
 import nnconv
 from nnconv.errors import BackendError, InvalidModelError, UsageError
+from nnconv.ir import Builder, DType, Graph, Model, Signature
+from nnconv.ops.elementwise import Add
 from support.tflite_builder import TfliteBuilder
 
 
@@ -152,3 +154,26 @@ def test_model_too_large_for_one_message_goes_by_a_file(tmp_path, monkeypatch):
     assert result.shape == (400, 2, 3)
     assert (result == 2).all()
     assert not any(path.exists() for path in written)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int64"])
+@pytest.mark.parametrize("turned", [False, True], ids=["straight", "turned"])
+def test_large_constants_are_read_where_they_are(dtype, turned):
+    rng = np.random.default_rng(0)
+    data = rng.integers(-100, 100, (300, 400)).astype(dtype)
+    data = data.T if turned else data
+    data.flags.writeable = False
+    graph = Graph()
+    builder = Builder(graph)
+    x = builder.input("x", DType(dtype), data.shape)
+    graph.outputs = [builder.add(Add(), [x, builder.const(data)]), builder.const(data)]
+    executable = compile_for(Model([Signature("", graph)]))
+    assert len(executable._lent) == 2
+    if not turned:
+        assert all(np.shares_memory(lent, data) for lent in executable._lent.values())
+    wanted = data.copy()
+    del data, graph, builder
+    ones = np.ones(x.shape, dtype)
+    total, same = executable.run({"x": ones}).values()
+    np.testing.assert_array_equal(total, wanted + ones)
+    np.testing.assert_array_equal(same, wanted)

@@ -6,7 +6,7 @@ The vectors are part of the reference models, so tests that use them are skipped
 import base64
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -271,6 +271,45 @@ def run_on_reference(vector: Vector) -> list[np.ndarray]:
     model = import_model(vector.model, omitted=vector.omitted)
     verify_model(model)
     return run_graph(model.graph, list(requests_of(vector, model).values()))
+
+
+def run_on(vector: Vector, devices: Sequence[str]) -> tuple[list[np.ndarray], str]:
+    """The outputs of a vector's model on devices, and on which of them it ran.
+
+    ``onnxruntime:cpu`` is one device, ``onnxruntime:cpu+reference`` are pieces on two. The place is
+    empty where the model could be read with the values of its inputs alone, on the reference.
+
+    Raises:
+        NnconvError: it can't be imported or run.
+    """
+    from nnconv.runtime.core.program import Program
+    from nnconv.runtime.nnapi.source import ModelSource
+
+    operands = vector.model.main.operands
+    program = Program(ModelSource(vector.model), devices)
+    pairs = zip(vector.model.main.inputs, vector.inputs, strict=True)
+    arrays = [None if a is None else a.reshape(operands[i].dimensions) for i, a in pairs]
+    outputs = program.run(arrays)
+    return outputs, program.device_for(tuple(None if a is None else a.shape for a in arrays))
+
+
+def verdict_on(vector: Vector, devices: Sequence[str]) -> tuple[str, str]:
+    """``whole``, ``partly``, ``reference`` or ``failed`` on devices, and why or where.
+
+    ``whole`` is what ran without a piece on the reference. What must fail and does is ``passed``.
+    """
+    try:
+        outputs, place = run_on(vector, devices)
+    except NnconvError as error:
+        return ("passed", "") if vector.expect_failure else ("failed", str(error))
+    if vector.expect_failure:
+        return "failed", "it must fail, but gives results"
+    if reason := judge(vector, outputs):
+        return "failed", reason
+    used = [name for name in place.split("+") if name]
+    if used and "reference" not in used:
+        return "whole", place
+    return "partly" if len(used) > 1 else "reference", place
 
 
 def verdict_of(vector: Vector) -> tuple[str, str]:
