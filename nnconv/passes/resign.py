@@ -36,17 +36,19 @@ class ResignPass(Pass):
     Attributes:
         keep: leave the signs of 8-bit values. Products whose data and weights differ in sign get
             weights of the data's, or signed data for themselves.
+        wide: turn 16-bit values.
     """
 
     name: ClassVar[str] = "resign"
 
-    def __init__(self, *, keep: bool = False) -> None:
-        """Say whether signs are to stay."""
+    def __init__(self, *, keep: bool = False, wide: bool = True) -> None:
+        """Say whether signs are to stay, and whether those of 16-bit values are."""
         self.keep = keep
+        self.wide = wide
 
     def run(self, graph: Graph) -> bool:
         """Rewrite one graph."""
-        regions = _Regions(graph, keep=self.keep)
+        regions = _Regions(graph, keep=self.keep, wide=self.wide)
         walk = _Walk(graph, regions)
         for node in graph.nodes:
             if node not in walk.added:
@@ -62,7 +64,7 @@ class _Regions:
         outside: products that get codes of another sign for themselves, and whether signed ones.
     """
 
-    def __init__(self, graph: Graph, *, keep: bool) -> None:
+    def __init__(self, graph: Graph, *, keep: bool, wide: bool) -> None:
         self._parent: dict[Value, Value] = {}
         self.outside: dict[Node, bool] = {}
         wanting: list[Value] = []  # of those that know both
@@ -79,6 +81,8 @@ class _Regions:
                 continue
             values = [v for v in (*node.inputs, *node.outputs) if v is not None and _turns(v)]
             if not values or node in self.outside or not can_turn(node):
+                continue
+            if not wide and _is_wide(node):
                 continue
             for value in values[1:]:
                 self._join(values[0], value)

@@ -146,7 +146,7 @@ class FileTarget(FileExport):
             return None, refused
         for value in graph.inputs:
             target.declare(value, Lifetime.INPUT)
-        refused = target.run(graph)
+        refused = target.run(graph) or target.missing(graph)
         return (None if refused else target.finish(graph)), refused
 
 
@@ -168,6 +168,7 @@ class Target(GraphExport):
         self.current: Node | None = None
         self._index: dict[Value, int] = {}
         self._consts: dict[tuple[object, ...], int] = {}
+        self._missing: dict[int, UnsupportedItem] = {}
 
     @property
     def level(self) -> int:
@@ -199,6 +200,28 @@ class Target(GraphExport):
         index = self.declare(value)
         self.operands[index] = Operand(OperandCode.INT32, name=value.name)
         return index
+
+    def defer(self, value: Value, item: UnsupportedItem) -> None:
+        """Leave a value without an operation: what reads it may look at what it is made of.
+
+        ``item`` is what is wrong if something reads it all the same.
+        """
+        self._missing[self.declare(value)] = item
+
+    def missing(self, graph: Graph) -> list[UnsupportedItem]:
+        """What is wrong with values that were left without an operation, and are read."""
+        outputs = {self.operand(v) for v in graph.outputs}
+        read = outputs.union(*(operation.inputs for operation in self._read_by(outputs)))
+        return [item for index, item in self._missing.items() if index in read]
+
+    def _read_by(self, outputs: set[int]) -> list[Operation]:
+        """The operations that some of these results need, the last one first."""
+        read, found = set(outputs), []
+        for operation in reversed(self.operations):
+            if not read.isdisjoint(operation.outputs):
+                found.append(operation)
+                read.update(operation.inputs, operation.outputs)
+        return found
 
     def alias(self, value: Value, operand: int) -> None:
         """Let ``operand`` be the value's."""
@@ -456,18 +479,18 @@ class Target(GraphExport):
         fixed = quant or self.fixed_quant(name, first) or self._kept_quant(name, inputs, first)
         if fixed is None or first.quant is None or _alike(first.quant, fixed):
             made_all = [self.declare_scalar(v) if scalar else self.declare(v) for v in outputs]
-            self._operate(name, inputs, made_all)
+            self.operation(name, inputs, made_all)
             return
         made = self.temp(TensorType(first.dtype, first.shape, fixed))
-        self._operate(name, inputs, [made, *(self.declare(v) for v in outputs[1:])])
+        self.operation(name, inputs, [made, *(self.declare(v) for v in outputs[1:])])
         zero = self._zero(first.dtype, self.operands[made])
         rescaling = {"input0": made, "input1": zero, "activation": 0}
-        self._operate("ADD", rescaling, [self.declare(first)])
+        self.operation("ADD", rescaling, [self.declare(first)])
 
     def result(self, name: str, inputs: Mapping[str, object], kind: TensorType) -> Ref:
         """Add an operation of one result in between; gives its operand."""
         made = self.temp(kind)
-        self._operate(name, inputs, [made])
+        self.operation(name, inputs, [made])
         return made
 
     def fixed_quant(self, name: str, value: Value) -> Quant | None:
@@ -489,7 +512,12 @@ class Target(GraphExport):
                     return Quant.per_tensor(source.scale, source.zero_point)
         return None
 
-    def _operate(self, name: str, inputs: Mapping[str, object], outputs: Sequence[int]) -> None:
+    def operation(self, name: str, inputs: Mapping[str, object], outputs: Sequence[int]) -> None:
+        """Add an operation whose outputs are there already.
+
+        Raises:
+            Refused: NNAPI doesn't take it at this level.
+        """
         code = OperationCode[name]
         given: dict[str, Given] = {key: self._given(entry) for key, entry in inputs.items()}
         form = form_of(code, given, self.operands)
@@ -571,6 +599,10 @@ class Target(GraphExport):
             )
         return max(len(value.shape), 1)
 
+    def outputs(self, node: Node) -> set[Value]:
+        """The values that go out of a node's graph."""
+        return set() if node.graph is None else node.graph.output_set()
+
     def nchw(self, layout: Layout) -> bool:
         """The flag of a layout."""
         return layout is Layout.NCHW
@@ -594,9 +626,8 @@ class Target(GraphExport):
         outputs = [self.operand(v) for v in graph.outputs]
         for index in outputs:
             self.operands[index].lifetime = Lifetime.OUTPUT
-        return without_unread(
-            WireGraph(self.operands, self.operations, inputs, outputs, name=graph.name)
-        )
+        kept = self._read_by({*inputs, *outputs})[::-1]
+        return _without_unread(WireGraph(self.operands, kept, inputs, outputs, name=graph.name))
 
     def broadcast(self, value: Value, shape: tuple[int, ...]) -> Ref:
         """A value's operand repeated up to a shape."""
@@ -627,7 +658,8 @@ class Target(GraphExport):
 
     def growing(self) -> tuple[list[Any] | dict[Any, Any], ...]:
         """Everything that an exporter adds to."""
-        return self.operands, self.operations, self._index, self._consts, self.file.referenced
+        made = self.operands, self.operations, self._index, self._consts, self._missing
+        return *made, self.file.referenced
 
     def stand_in(self, value: Value) -> None:
         """Give an operand to a result of a node that failed."""
@@ -707,20 +739,17 @@ def _misfit(value: Value) -> UnsupportedItem:
     )
 
 
-def without_unread(graph: WireGraph) -> WireGraph:
-    """The graph without operations and operands that nothing reads."""
+def _without_unread(graph: WireGraph) -> WireGraph:
+    """The graph without operands that nothing reads or writes."""
     read = {*graph.inputs, *graph.outputs}
-    kept = []
-    for operation in reversed(graph.operations):
-        if not read.isdisjoint(operation.outputs):
-            kept.append(operation)
-            read.update(operation.inputs, operation.outputs)
+    for operation in graph.operations:
+        read.update(operation.inputs, operation.outputs)
     places = {old: new for new, old in enumerate(sorted(read))}
     return WireGraph(
         [graph.operands[i] for i in sorted(read)],
         [
             Operation(o.code, [places[i] for i in o.inputs], [places[i] for i in o.outputs])
-            for o in reversed(kept)
+            for o in graph.operations
         ],
         [places[i] for i in graph.inputs],
         [places[i] for i in graph.outputs],

@@ -11,7 +11,6 @@ from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops.control import If, While
 
-
 LEVEL = 4
 """The feature level that control flow needs."""
 
@@ -57,15 +56,20 @@ def export_while(node: Node, t: Target) -> None:
     """WHILE; what a turn hands on as it got it comes last, where the body need not give it."""
     _demand_level(node, t)
     condition, turn = node.bodies
+    lists = (condition.inputs, turn.inputs, turn.outputs)
+    kept = [list(values) for values in lists]
     order = sorted(range(len(turn.inputs)), key=lambda i: turn.outputs[i] is turn.inputs[i])
     changing = [i for i in order if turn.outputs[i] is not turn.inputs[i]] or order
-    for body in (condition, turn):
-        body.inputs[:] = [body.inputs[i] for i in order]
-    turn.outputs[:] = [turn.outputs[i] for i in changing]
-    first, second = _models([condition, turn], t)
-    values: list[Value] = [node.operand(i) for i in order]
-    operands = {"condition_model": first, "body_model": second, "inputs": values}
-    t.emit("WHILE", operands, [node.outputs[i] for i in changing])
+    try:
+        for values, places in zip(lists, (order, order, changing), strict=True):
+            values[:] = [values[i] for i in places]
+        first, second = _models([condition, turn], t)
+        given: list[Value] = [node.operand(i) for i in order]
+        operands = {"condition_model": first, "body_model": second, "inputs": given}
+        t.emit("WHILE", operands, [node.outputs[i] for i in changing])
+    finally:  # what is refused becomes something else, which knows nothing of another order
+        for values, before in zip(lists, kept, strict=True):
+            values[:] = before
     for i in order[len(changing) :]:
         t.keep(node.operand(i), node.outputs[i])
 

@@ -18,22 +18,18 @@ from nnconv.ops.quantize import Bitcast, Cast, Dequantize, LooseCast, Quantize
 _CODES = frozenset({DType.UINT8, DType.INT8})
 
 
-def _see_to_width(node: Node) -> None:
-    """See that no 16-bit codes become, or come of, anything else.
-
-    Raises:
-        NotExportable: they do.
-    """
+def _too_wide(node: Node) -> UnsupportedItem | None:
+    """What is wrong where 16-bit codes become, or come of, anything else."""
     for value in (node.operand(0), node.outputs[0]):
         if value.dtype in _WIDE and value.type.has_codes and value.data is None:
-            item = UnsupportedItem(
+            return UnsupportedItem(
                 op=node.op.name,
                 where=f"{node.origin} (`{node.outputs[0].name}`)",
                 why=f"`{value.name}` is {value.type}, NNAPI doesn't compute with 16-bit codes",
                 reason=Reason.IMPOSSIBLE,
                 hint="Quantize the inputs and outputs to 8 bits, or leave them float32.",
             )
-            raise NotExportable(item)
+    return None
 
 
 _WIDE = frozenset({DType.INT16, DType.UINT16})
@@ -41,7 +37,8 @@ _WIDE = frozenset({DType.INT16, DType.UINT16})
 
 def export_quantize(node: Node, t: Target) -> None:
     """QUANTIZE of floats; codes of one type by an ADD, of two through floats."""
-    _see_to_width(node)
+    if item := _too_wide(node):
+        raise NotExportable(item)
     x, y = node.operand(0), node.outputs[0]
     assert y.quant is not None, "the result has parameters"
     if not y.quant.is_per_tensor or y.dtype not in _CODES:
@@ -60,9 +57,13 @@ def export_quantize(node: Node, t: Target) -> None:
 
 
 def export_dequantize(node: Node, t: Target) -> None:
-    """DEQUANTIZE; constants stand in the file as floats."""
-    _see_to_width(node)
+    """DEQUANTIZE; constants become floats, wide codes are for operations that take them."""
     x, y = node.operand(0), node.outputs[0]
+    if item := _too_wide(node):
+        if y in t.outputs(node):
+            raise NotExportable(item)
+        t.defer(y, item)
+        return
     if x.data is not None:
         if x.quant is None:
             raise t.refused(f"{x.type} has no parameters")
@@ -110,7 +111,8 @@ _FOLDED = 1 << 22
 
 def export_bitcast(node: Node, t: Target) -> None:
     """Codes under other parameters, where these are free: of constants and inputs read once."""
-    _see_to_width(node)
+    if item := _too_wide(node):
+        raise NotExportable(item)
     x, y = node.operand(0), node.outputs[0]
     if x.data is not None and x.dtype is y.dtype:
         t.constant(y, x.data)

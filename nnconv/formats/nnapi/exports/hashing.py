@@ -1,0 +1,33 @@
+"""Ops on the bytes of tensors."""
+
+from __future__ import annotations
+
+from nnconv.formats.nnapi.exporter import Exporter, Target
+from nnconv.formats.nnapi.types import LSHProjectionType
+from nnconv.ir.graph import Node
+from nnconv.ir.op import Op
+from nnconv.ops.hashing import LshProjection
+
+
+def export_lsh_projection(node: Node, t: Target) -> None:
+    """LSH_PROJECTION; only a dense one has weights."""
+    op = node.op
+    assert isinstance(op, LshProjection)
+    weights = node.inputs[2] if len(node.inputs) > 2 else None
+    if weights is not None and not op.dense:
+        raise t.refused("a sparse LSH_PROJECTION has no weights")
+    kind = LSHProjectionType.SPARSE_DEPRECATED
+    if op.dense:
+        kind = LSHProjectionType.DENSE
+    elif op.apart:
+        kind = LSHProjectionType.SPARSE
+    inputs = {
+        "hash": node.operand(0),
+        "input": node.operand(1),
+        "weight": weights,
+        "type": int(kind),
+    }
+    t.emit("LSH_PROJECTION", inputs, node.outputs[0])
+
+
+EXPORTERS: dict[type[Op], Exporter] = {LshProjection: export_lsh_projection}
