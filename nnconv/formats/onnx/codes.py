@@ -62,7 +62,7 @@ def restore_codes(graph: Graph, noted: Mapping[str, Quant]) -> None:
 
 
 def _join_wide_turn(graph: Graph, node: Node) -> None:
-    """Make of an Add of 128 that is done in int32, as before opset 14, one of uint8, which wraps."""
+    """Make of an Add of 128 in int32, as before opset 14, one of uint8, which wraps."""
     if not isinstance(node.op, Cast) or node.op.dtype is not DType.UINT8:
         return
     steps = [node]
