@@ -363,8 +363,8 @@ class Compilation(Handle):
             raise failed(f"{found.name} doesn't take the model: {error}") from error
         except NnconvError as error:
             raise Error(ReturnCode.UNAVAILABLE_DEVICE, str(error)) from error
-        if (fault := program.fault()) is not None:
-            raise Error(ReturnCode.UNAVAILABLE_DEVICE, str(fault)) from fault
+        if (broken := program.fault()) is not None:
+            raise Error(ReturnCode.UNAVAILABLE_DEVICE, str(broken)) from broken
         if cache is not None:
             cache.save(graph, source.fingerprint())
         self.graph = graph

@@ -287,6 +287,19 @@ class Model(Handle):
             raise failed(f"there is no device {number}")
         return supported(self.graph, found.name)
 
+    @classmethod
+    def from_ir(cls, model: IrModel, *, api: int = V2) -> Model:
+        """An ``nnconv.Model``'s first entry point, finished; its states are inputs and outputs.
+
+        Raises:
+            UnsupportedError: NNRt can't hold a node in this version; all of those are listed.
+            UsageError: there is no such version.
+        """
+        from nnconv.lowering import one_entry, to_nnrt
+        from nnconv.runtime.nnrt.replay import replay
+
+        return replay(to_nnrt(one_entry(model, model.main), api=api).model)
+
     def to_ir(self) -> IrModel:
         """The model as an ``nnconv.Model``.
 

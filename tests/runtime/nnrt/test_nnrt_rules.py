@@ -2,7 +2,8 @@
 
 import pytest
 
-import support.nnrt_run_cases  # noqa: F401 - it registers its cases
+import support.nnrt_build_cases
+import support.nnrt_run_cases  # noqa: F401 - they register their cases
 from nnconv.runtime import nnrt
 from nnconv.runtime.nnrt import ReturnCode
 from support.nnrt_calls import FUNCTIONS, VALID, valid_call
