@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from nnconv.backends.reference.executor import Array, Kernel
-from nnconv.backends.reference.fixed_point import logistic, saturated, shifted_right, tanh
 from nnconv.backends.reference.svdf import scaled
 
 from nnconv.ir.op import Op
+from nnconv.ops.fixed_point import logistic, saturated, shifted_right, tanh
 from nnconv.ops.quantized_rnn import QuantizedLstm
 
 _GATE_BITS = 3

@@ -44,6 +44,9 @@ FAMILIES = frozenset(
 )
 """Where the ops stand whose results are given by their operands alone and cheap to compute."""
 
+CHOOSING = frozenset({"nnconv.ops.proposals"})
+"""Where the ops stand that give some of what they are given: how much isn't known beforehand."""
+
 Evaluate: TypeAlias = "Callable[[Node, Sequence[np.ndarray | None]], list[np.ndarray]]"
 
 
@@ -89,10 +92,19 @@ class _Walk:
             return
         if self._retyped and any(v in self._retyped for v in node.inputs):
             self._retype(node)
-        if not self._fold(node) and self._specialise(node):
+        if not self._fold_nothing(node) and not self._fold(node) and self._specialise(node):
             self._retype(node)
 
     # ---------------------------------------------------------------- constants
+
+    def _fold_nothing(self, node: Node) -> bool:
+        """Results without elements; XNNPACK's pools, for one, fail on them."""
+        shapes = [static_shape(value.shape) for value in node.outputs]
+        if not shapes or any(shape is None or 0 not in shape for shape in shapes):
+            return False
+        kinds = [value.dtype.numpy for value in node.outputs]
+        self._replace(node, [np.empty(s or (), k) for s, k in zip(shapes, kinds, strict=True)])
+        return True
 
     def _fold(self, node: Node) -> bool:
         if isinstance(node.op, ShapeOf | Rank | Size):
@@ -201,6 +213,8 @@ class _Walk:
 def _worthwhile(node: Node) -> bool:
     """Whether a node of constants is better computed now."""
     op = node.op
+    if type(op).__module__ in CHOOSING:
+        return True
     if type(op).__module__ not in FAMILIES:
         return False
     if isinstance(op, Dequantize) or (isinstance(op, Cast) and _is_float(node)):

@@ -28,15 +28,12 @@ from support.places import ROOT
 from support.spine import Case, model_bytes
 from support.tflite_spine import TfliteCase
 
-NO_ONNX_FORM: dict[str, str] = {
-    "QuantizedLstm": "ONNX has no integers with a point, of which it is made",
-}
+NO_ONNX_FORM: dict[str, str] = {}
 """IR ops that ONNX can't hold, each with the reason."""
 
 SHOWN_OTHERWISE: dict[str, str] = {
     "Bernoulli": "test_random.test_bernoulli",
     "DynamicQuantize": "test_dynamic_quantize.test_onnx",
-    "QuantizedLstm": "test_quantized_rnn.test_a_step_is_near_that_of_real_numbers",
 }
 """IR ops that are in no listed case, each with the test in tests/ops that makes its own."""
 

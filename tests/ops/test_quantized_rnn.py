@@ -1,16 +1,17 @@
-"""LSTMs on integers in Android's fixed point. No other format has this op."""
+"""LSTMs on integers in Android's fixed point."""
 
 import numpy as np
 import pytest
 from nnconv.backends.reference.executor import run_graph
-from nnconv.backends.reference.fixed_point import logistic, tanh
 from nnconv.backends.reference.quantized_rnn import _inverse_root
 
 from nnconv.errors import GraphError
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph
+from nnconv.ops.fixed_point import logistic, tanh
 from nnconv.ops.quantized_rnn import QuantizedLstm
+from support.onnx_spine import IrCase, check_ir
 
 CODES = np.arange(-32768, 32768, dtype=np.int64)
 
@@ -134,3 +135,56 @@ def test_sizes_must_fit():
     operands[19] = operands[19][:, :3]
     with pytest.raises(GraphError, match="c is \\[2, 3\\], must be \\[2, 4\\]"):
         run(op(), operands)
+
+
+def step_case(name, step, operands, **options):
+    """Weights are constants, data and states inputs; codes at their greatest are among them."""
+
+    def build(b):
+        values = [
+            None
+            if a is None
+            else b.input(f"x{i}", DType.of(a), a.shape)
+            if i in DATA
+            else b.const(a)
+            for i, a in enumerate(operands)
+        ]
+        return b.add_many(step, values)
+
+    feeds = [operands[i] for i in DATA]
+    return IrCase(name, build, feeds, evaluated=False, tolerance=0.0, **options)
+
+
+DATA = (0, 18, 19)
+PLAIN = {"hidden_scale": 2.0**-30 / SCALE, "hidden_zero_point": 0}
+
+
+def wide(operands):
+    """Operands with the greatest and least codes in them."""
+    for index in (0, 4, 8, 18, 19):
+        limits = np.iinfo(operands[index].dtype)
+        operands[index].reshape(-1)[:2] = limits.min, limits.max
+    return operands
+
+
+IR_CASES = [
+    *(
+        step_case(
+            f"{coupled=} {norm=} {projection=}",
+            op() if projection else op(**PLAIN),
+            wide(arrays(coupled=coupled, norm=norm, projection=projection)),
+        )
+        for coupled in (False, True)
+        for norm in (False, True)
+        for projection in (False, True)
+    ),
+    step_case("clips", op(cell_clip=500, projection_clip=2), arrays()),
+    step_case("small_cell", op(cell_power=-15), arrays()),
+    step_case("alike", op(), [None if a is None else np.full_like(a, 3) for a in arrays()]),
+    step_case("zero", op(), [None if a is None else np.zeros_like(a) for a in arrays()]),
+]
+
+
+@pytest.mark.parametrize("case", IR_CASES, ids=str)
+def test_onnx(case, tmp_path):
+    check_ir(case, tmp_path)

@@ -14,11 +14,6 @@ PARTS = 4
 MOST = 3
 """So many vectors of each operation are enough, for each part."""
 
-NO_FORM = {
-    "QUANTIZED_LSTM",
-}
-"""Operations that ONNX has no form for."""
-
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_vectors_pass_as_onnx(part):
@@ -29,7 +24,7 @@ def test_vectors_pass_as_onnx(part):
     wrong, done, refused = {}, Counter(), 0
     for vector in read_vectors(path, part=part, parts=PARTS):
         subject = subject_of(vector)
-        if vector.expect_failure or done[subject] >= MOST or vector.operations & NO_FORM:
+        if vector.expect_failure or done[subject] >= MOST:
             continue
         done[subject] += 1
         omitted = vector.omitted

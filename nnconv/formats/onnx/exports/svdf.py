@@ -105,10 +105,10 @@ def _newest(op: QuantizedSvdf, x: Value, features: Value, state: Value, t: Targe
         data = t.node("Sub", [data, t.const(np.asarray(point, wide.numpy))])
     weights = t.cast(_code_matrix(t, features, transpose=True), wide)
     sums = t.cast(t.node("MatMul", [data, weights]), DType.INT64)
-    newest = _fixed(t, sums, op.state_scale)
+    newest = fixed(t, sums, op.state_scale)
     if op.state_zero_point:
-        newest = t.node("Add", [newest, _integer(t, op.state_zero_point)])
-    return t.cast(_saturated(t, newest, state.dtype), state.dtype)
+        newest = t.node("Add", [newest, integer(t, op.state_zero_point)])
+    return t.cast(saturated(t, newest, state.dtype), state.dtype)
 
 
 def _result(
@@ -120,15 +120,15 @@ def _result(
     assert isinstance(filters, int)
     codes = t.cast(current, DType.INT64)
     if op.state_zero_point:
-        codes = t.node("Sub", [codes, _integer(t, op.state_zero_point)])
+        codes = t.node("Sub", [codes, integer(t, op.state_zero_point)])
     weighted = t.node("Mul", [codes, t.cast(_code_matrix(t, times), DType.INT64)])
     total = _summed(t, weighted, filters, op.rank)
     if bias is not None:
         total = t.node("Add", [total, t.int64(bias)])
-    result = _fixed(t, total, op.output_scale)
+    result = fixed(t, total, op.output_scale)
     if op.zero_point:
-        result = t.node("Add", [result, _integer(t, op.zero_point)])
-    t.set_stored(y, t.cast(_saturated(t, result, y.dtype), y.dtype))
+        result = t.node("Add", [result, integer(t, op.zero_point)])
+    t.set_stored(y, t.cast(saturated(t, result, y.dtype), y.dtype))
 
 
 def _quick_newest(op: QuantizedSvdf, x: Value, features: Value, state: Value, t: Target) -> str:
@@ -231,7 +231,7 @@ def _step_alike(scale: float, dtype: DType, point: int, error: float) -> float |
 
 
 def _multiplied(sums: np.ndarray, multiplier: int, right: int) -> np.ndarray:
-    """What ``_fixed`` makes of sums of 32 bits."""
+    """What ``fixed`` makes of sums of 32 bits."""
     high = (sums * multiplier + (1 << 30)) >> 31
     result: np.ndarray = np.sign(high) * ((np.abs(high) + ((1 << right) >> 1)) >> right)
     return result
@@ -247,7 +247,7 @@ def _has_quantizer(t: Target, dtype: DType) -> bool:
 
 
 def _rounded(t: Target, name: str, step: float, point: int, dtype: DType) -> str:
-    """Codes of float64 sums that were multiplied, with 0.5 added: both roundings of ``_fixed``."""
+    """Codes of float64 sums that were multiplied, with 0.5 added: both roundings of ``fixed``."""
     high = t.cast(t.node("Floor", [name]), DType.FLOAT32)
     return t.quantize(high, Quant.per_tensor(step, point), dtype)
 
@@ -260,16 +260,18 @@ def _code_matrix(t: Target, value: Value, *, transpose: bool = False) -> str:
     return t.node("Transpose", [name], perm=(1, 0)) if transpose else name
 
 
-def _integer(t: Target, value: int) -> str:
+def integer(t: Target, value: int) -> str:
+    """A whole number."""
     return t.const(np.asarray(value, np.int64))
 
 
-def _saturated(t: Target, name: str, dtype: DType) -> str:
+def saturated(t: Target, name: str, dtype: DType) -> str:
+    """int64 numbers within the range of a type."""
     low, high = dtype.int_range
-    return t.node("Clip", [name, _integer(t, low), _integer(t, high)])
+    return t.node("Clip", [name, integer(t, low), integer(t, high)])
 
 
-def _fixed(t: Target, name: str, scale: float) -> str:
+def fixed(t: Target, name: str, scale: float) -> str:
     """int64 ``name`` times ``scale`` in TFLite's fixed point: the product is rounded twice.
 
     First, half up, to the multiplier's 31 bits (a division that truncates, made to round down by an
@@ -277,14 +279,14 @@ def _fixed(t: Target, name: str, scale: float) -> str:
     """
     multiplier, exponent = fixed_point(scale)
     left, right = max(exponent, 0), max(-exponent, 0)
-    product = t.node("Mul", [name, _integer(t, multiplier << left)])
-    shifted = t.node("Add", [product, _integer(t, (1 << 62) + (1 << 30))])
-    high = t.node("Div", [shifted, _integer(t, 1 << 31)])
-    high = t.node("Sub", [high, _integer(t, 1 << 31)])
+    product = t.node("Mul", [name, integer(t, multiplier << left)])
+    shifted = t.node("Add", [product, integer(t, (1 << 62) + (1 << 30))])
+    high = t.node("Div", [shifted, integer(t, 1 << 31)])
+    high = t.node("Sub", [high, integer(t, 1 << 31)])
     if not right:
         return high
-    half = t.node("Mul", [t.node("Sign", [high]), _integer(t, 1 << (right - 1))])
-    return t.node("Div", [t.node("Add", [high, half]), _integer(t, 1 << right)])
+    half = t.node("Mul", [t.node("Sign", [high]), integer(t, 1 << (right - 1))])
+    return t.node("Div", [t.node("Add", [high, half]), integer(t, 1 << right)])
 
 
 EXPORTERS: dict[type[Op], Exporter] = {

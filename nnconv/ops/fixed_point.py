@@ -5,8 +5,11 @@ Numbers are int64 arrays of codes; "with n integer bits" means code / 2**(15 - n
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
-from nnconv.backends.reference.executor import Array
+
+Array: TypeAlias = np.ndarray
 
 _LEAST, _MOST = -(1 << 15), (1 << 15) - 1
 
