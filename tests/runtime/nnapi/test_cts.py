@@ -6,7 +6,7 @@ import pytest
 from nnconv.formats.nnapi.types import NUMPY
 from nnconv.runtime import nnapi
 from nnconv.runtime.nnapi.replay import replay
-from support.cts import find_vectors, judge, read_vectors
+from support.cts import find_vectors, judge, read_vectors, verdict_on
 from support.nnapi_runtime import device
 
 PARTS = 24
@@ -84,3 +84,34 @@ def outcome(vector, names):
 def test_vectors_pass_by_way_of_the_calls(part, names):
     wrong = {vector.name: outcome(vector, names) for vector in vectors(part)}
     assert {name: reason for name, reason in wrong.items() if reason} == {}
+
+
+LEAST_WHOLE = {"onnxruntime:cpu": 0.9, "litert:cpu": 0.75}
+"""The share of the vectors that runs without a piece on the reference."""
+
+UNKNOWN = {
+    "BOX_WITH_NMS_LIMIT", "GENERATE_PROPOSALS", "LSH_PROJECTION", "QUANTIZED_LSTM",
+    "RANDOM_MULTINOMIAL",
+}  # fmt: skip
+"""The operations that only NNAPI has: models with them may need the reference."""
+
+
+@pytest.mark.parametrize("name", LEAST_WHOLE)
+def test_most_vectors_run_without_the_reference(name):
+    found = [(vector, *verdict_on(vector, [name, "reference"])) for vector in vectors(11)]
+    assert {v.name: why for v, verdict, why in found if verdict == "failed"} == {}
+    valid = [(vector, verdict) for vector, verdict, _ in found if not vector.expect_failure]
+    whole = sum(verdict == "whole" for _, verdict in valid)
+    assert whole >= LEAST_WHOLE[name] * len(valid)
+
+
+@pytest.mark.parametrize("name", LEAST_WHOLE)
+def test_only_what_a_device_refuses_runs_on_the_reference(name):
+    """Of models with operations that no runtime has, the others run on the device."""
+    found = {
+        vector.name: verdict_on(vector, [name, "reference"])
+        for vector in vectors(5)
+        if vector.operations & UNKNOWN and not vector.operations <= UNKNOWN
+    }
+    assert found
+    assert {key: pair for key, pair in found.items() if pair[0] in ("failed", "reference")} == {}
