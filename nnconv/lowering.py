@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from nnconv.errors import UnsupportedError, UsageError
 from nnconv.ir.graph import Model, Node, Signature
@@ -178,14 +178,20 @@ def nnapi_passes(
     from nnconv.passes.hybrids import HybridsPass
     from nnconv.passes.narrow_integers import NarrowIntegersPass
     from nnconv.passes.prune import PrunePass
+    from nnconv.passes.resign import ResignPass
+    from nnconv.passes.resign import ResignPass
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.widen_halves import WidenHalvesPass
 
-    left_out: tuple[type[Pass], ...] = (HybridsPass, SplitColumnsPass)
+    left_out: tuple[type[Pass], ...] = (HybridsPass, ResignPass, SplitColumnsPass)
     if level >= _HALVES_LEVEL:
         left_out += (WidenHalvesPass,)
     whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats, resign=False)
-    kept = [step for step in whole if not isinstance(step, left_out)]
+    kept = [
+        ResignPass(keep=True, wide=False) if isinstance(step, ResignPass) else step
+        for step in whole
+        if not isinstance(step, left_out)
+    ]
     wide = [DropWideCodesPass(), PrunePass()] if in_floats else []
     return [*kept[:_BEFORE], NarrowIntegersPass(), *kept[_BEFORE:], *wide]
 
@@ -404,3 +410,15 @@ def _evaluate(node: Node, arrays: Sequence[np.ndarray | None]) -> list[np.ndarra
     """One node on arrays, by the reference kernels: most models never come here."""
     results: list[np.ndarray] = import_module(REFERENCE).run_node(node, arrays)
     return results
+
+
+LOWERINGS: dict[str, Callable[..., Lowered[Any]]] = {
+    "nnapi": to_nnapi,
+    "nnrt": to_nnrt,
+    "onnx": to_onnx,
+    "tflite": to_tflite,
+}
+"""What brings a model into the form of each format."""
+
+VERSION_OPTIONS = {"nnapi": "feature_level", "nnrt": "api", "onnx": "opset"}
+"""The option of each of these that says for which version of the format."""

@@ -141,11 +141,14 @@ class FileTarget(FileExport):
         """Export a graph; None with what couldn't be exported."""
         own_outputs(graph, inputs=True)
         target = Target(self)
-        refused = [_misfit(value) for value in graph.inputs if not _fits(value.type)]
+        refused = []
+        for value in graph.inputs:
+            try:
+                target.declare(value, Lifetime.INPUT)
+            except Refused as refusal:
+                refused.append(_misfit(value, refusal.why))
         if refused:
             return None, refused
-        for value in graph.inputs:
-            target.declare(value, Lifetime.INPUT)
         refused = target.run(graph) or target.missing(graph)
         return (None if refused else target.finish(graph)), refused
 
@@ -210,7 +213,7 @@ class Target(GraphExport):
 
     def missing(self, graph: Graph) -> list[UnsupportedItem]:
         """What is wrong with values that were left without an operation, and are read."""
-        outputs = {self.operand(v) for v in graph.outputs}
+        outputs: set[int] = {self.operand(v) for v in graph.outputs}
         read = outputs.union(*(operation.inputs for operation in self._read_by(outputs)))
         return [item for index, item in self._missing.items() if index in read]
 
@@ -725,17 +728,13 @@ def operand_dimensions(shape: Shape) -> tuple[int, ...]:
     return tuple(d if isinstance(d, int) else 0 for d in shape) or (1,)
 
 
-def _fits(kind: TensorType) -> bool:
-    return _described(kind) is not None
-
-
-def _misfit(value: Value) -> UnsupportedItem:
+def _misfit(value: Value, why: str) -> UnsupportedItem:
     return UnsupportedItem(
         op="input",
         where=f"`{value.name}`",
-        why=f"it is {value.type}, NNAPI has no such type",
+        why=why,
         reason=Reason.IMPOSSIBLE,
-        hint="Cast it before the model.",
+        hint="Give the input another type.",
     )
 
 

@@ -49,7 +49,18 @@ def weighted(node: Node, t: Target, name: str, *, channels: bool = True) -> Weig
         why = _too_fine(t, x, weights, y)
     if why:
         raise Refused(why, types=frozenset({DType.FLOAT32}), operands=operands)
-    return Weighted(x, weights, bias, integer=True)
+    return Weighted(x, _signed_as(weights, x.dtype), bias, integer=True)
+
+
+def _signed_as(weights: Value, dtype: DType) -> Value:
+    """Weights with the sign of the data, where they have one scale; each for a filter stay int8."""
+    quant, data = weights.quant, weights.data
+    if weights.dtype is dtype or quant is None or data is None or not quant.is_per_tensor:
+        return weights
+    shift = 128 if dtype is DType.UINT8 else -128
+    codes = (data.astype(np.int16) + shift).astype(dtype.numpy)
+    kind = TensorType(dtype, weights.shape, quant.shifted(shift))
+    return Value(weights.name, kind, data=codes, origin=weights.origin)
 
 
 def _obstacle(x: Value, weights: Value, bias: Value | None, y: Value, *, channels: bool) -> str:
@@ -62,7 +73,7 @@ def _obstacle(x: Value, weights: Value, bias: Value | None, y: Value, *, channel
     if x.dtype not in (DType.INT8, DType.UINT8):
         return f"its data are {x.type}"
     if wq.is_per_tensor:
-        if weights.dtype is not x.dtype:
+        if weights.dtype is not x.dtype and (weights.data is None or weights.dtype not in _CODES):
             return f"its weights are {weights.type}, its data {x.type}"
     elif (
         not channels
@@ -75,6 +86,9 @@ def _obstacle(x: Value, weights: Value, bias: Value | None, y: Value, *, channel
     if bias is not None and bias.data is None and not bias.type.has_codes:
         return "its bias is computed at run time"
     return ""
+
+
+_CODES = frozenset({DType.INT8, DType.UINT8})
 
 
 def _too_fine(t: Target, x: Value, weights: Value, y: Value) -> str:

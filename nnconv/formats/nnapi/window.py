@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnconv.formats.nnapi.exporter import Input, Target
+import numpy as np
+
+from nnconv.formats.nnapi.exporter import Input, Ref, Target
 from nnconv.formats.nnapi.types import PaddingCode
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Layout
-from nnconv.ir.types import Dim
+from nnconv.ir.types import Dim, TensorType
 from nnconv.ops.spatial import Padding, spatial_dims
 
 
@@ -55,6 +57,23 @@ def padding_inputs(
         "pad_top": padding.before[0],
         "pad_bottom": padding.after[0],
     }
+
+
+def padded(t: Target, x: Value, layout: Layout, padding: Padding) -> Ref:
+    """An image with zeros around.
+
+    Raises:
+        Refused: the padding isn't known, or cuts off.
+    """
+    if padding.same or min(*padding.before, *padding.after) < 0:
+        raise t.refused(f"a padding of {padding}")
+    pairs, dims = [(0, 0)] * 4, list(x.shape or ())
+    for i, dim in enumerate(spatial_dims(4, layout)):
+        pairs[dim] = padding.before[i], padding.after[i]
+        extent = dims[dim]
+        dims[dim] = extent + sum(pairs[dim]) if isinstance(extent, int) else None
+    inputs = {"input": x, "paddings": t.const(np.asarray(pairs, np.int32))}
+    return t.result("PAD", inputs, TensorType(x.dtype, tuple(dims), x.quant))
 
 
 def pair(name: str, numbers: Sequence[int]) -> dict[str, Input]:

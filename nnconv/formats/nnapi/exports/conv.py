@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nnconv.formats.nnapi.exporter import Exporter, Input, Ref, Target
 from nnconv.formats.nnapi.types import PaddingCode
 from nnconv.formats.nnapi.weighted import bias_operand, oriented, weighted
-from nnconv.formats.nnapi.window import extents_of, padding_inputs, pair
+from nnconv.formats.nnapi.window import extents_of, padded, padding_inputs, pair
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.types import TensorType
 from nnconv.ops import conv as c
-from nnconv.ops.spatial import Padding, spatial_dims
+from nnconv.ops.spatial import Padding
 
 
 def export_conv_2d(node: Node, t: Target) -> None:
@@ -27,7 +24,7 @@ def export_conv_2d(node: Node, t: Target) -> None:
     data, padding = reachable(t, x, op, filters[1:3])
     inputs: dict[str, Input] = {
         "input": data,
-        "filter": oriented(t, weights, (3, 1, 2, 0) if depthwise else (0, 1, 2, 3)),
+        "filter": oriented(t, w.weights, (3, 1, 2, 0) if depthwise else (0, 1, 2, 3)),
         "bias": bias_operand(t, w, filters[0]),
         **padding_inputs(t, extents, padding, filters[1:3], op.stride, op.dilation),
         **pair("stride", op.stride),
@@ -51,17 +48,7 @@ def reachable(t: Target, x: Value, op: c.Conv2D, window: tuple[int, ...]) -> tup
     sizes = zip(window, op.dilation, padding.before, padding.after, strict=True)
     if padding.same or all(max(b, a) <= (n - 1) * d for n, d, b, a in sizes):
         return t.operand(x), padding
-    if min(*padding.before, *padding.after) < 0:
-        raise t.refused("its padding cuts off")
-    pairs = [(0, 0)] * 4
-    dims = list(x.shape or ())
-    for i, dim in enumerate(spatial_dims(4, op.layout)):
-        pairs[dim] = padding.before[i], padding.after[i]
-        extent = dims[dim]
-        dims[dim] = extent + sum(pairs[dim]) if isinstance(extent, int) else None
-    inputs = {"input": x, "paddings": t.const(np.asarray(pairs, np.int32))}
-    padded = t.result("PAD", inputs, TensorType(x.dtype, tuple(dims), x.quant))
-    return padded, Padding.none(2)
+    return padded(t, x, op.layout, padding), Padding.none(2)
 
 
 def export_conv_transpose_2d(node: Node, t: Target) -> None:
@@ -77,7 +64,7 @@ def export_conv_transpose_2d(node: Node, t: Target) -> None:
     w = weighted(node, t, "TRANSPOSE_CONV_2D")
     inputs: dict[str, Input] = {
         "input": x,
-        "filter": oriented(t, weights, (0, 1, 2, 3)),
+        "filter": oriented(t, w.weights, (0, 1, 2, 3)),
         "bias": bias_operand(t, w, filters[0]),
         **pair("stride", op.stride),
         "activation": t.activation(op.activation),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.formats.nnapi.exporter import Exporter, Target
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
-from nnconv.ir.types import TensorType
-from nnconv.ops.gather import Gather
+from nnconv.ir.types import MOST_DIMENSIONS, TensorType
+from nnconv.ops.gather import Gather, TopK
 
 
 def export_gather(node: Node, t: Target) -> None:
@@ -49,4 +50,16 @@ def _front(indices: np.ndarray, extent: int) -> np.ndarray:
 
 _GATHERS = 3
 
-EXPORTERS: dict[type[Op], Exporter] = {Gather: export_gather}
+
+def export_top_k(node: Node, t: Target) -> None:
+    """TOPK_V2: the greatest along the last dimension."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, TopK)
+    if op.k is None or not op.largest or op.index_dtype is not DType.INT32:
+        raise t.refused("TOPK_V2 gives a known number of the greatest, with int32 indices")
+    if op.axis != t.rank(x, MOST_DIMENSIONS) - 1:
+        raise t.refused("TOPK_V2 works along the last dimension")
+    t.emit("TOPK_V2", {"input": x, "k": op.k}, node.outputs)
+
+
+EXPORTERS: dict[type[Op], Exporter] = {Gather: export_gather, TopK: export_top_k}

@@ -21,7 +21,7 @@ def export_fully_connected(node: Node, t: Target) -> None:
     rank = t.rank(x)
     inputs = {
         "input": x,
-        "weights": oriented(t, weights, (0, 1)),
+        "weights": oriented(t, w.weights, (0, 1)),
         "bias": bias_operand(t, w, filters),
         "activation": t.activation(op.activation),
     }

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
+import numpy as np
+
 from nnconv.formats.nnapi.exporter import Exporter, Target
-from nnconv.ir.graph import Node
+from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
+from nnconv.ir.types import TensorType
 from nnconv.ops import norm as n
 
 _EPSILON = 1e-6
@@ -28,7 +33,37 @@ def export_softmax(node: Node, t: Target) -> None:
     if fixed is not None and y.quant is not None and y.quant.scale[0] < _COARSE * fixed.scale[0]:
         raise t.to_floats(f"the steps of SOFTMAX are coarser than those of `{y.name}`")
     axis = _last(t, node, op.axis)
+    if t.level < _TAKES_AXES and (axis != -1 or t.rank(x) in (1, 3)):
+        _softmax_of_rows(t, x, y, op)
+        return
     t.emit("SOFTMAX", {"input": x, "beta": op.beta, "axis": axis}, y)
+
+
+_TAKES_AXES = 3
+
+
+def _softmax_of_rows(t: Target, x: Value, y: Value, op: n.Softmax) -> None:
+    """SOFTMAX of a matrix whose rows are what it works along, between moves."""
+    shape = t.static(x)
+    order = [*(i for i in range(len(shape)) if i != op.axis), op.axis]
+    turned = tuple(shape[i] for i in order)
+    source, back = t.operand(x), list(np.argsort(order))
+    if order != sorted(order):
+        kind = TensorType(x.dtype, turned, x.quant)
+        source = t.result("TRANSPOSE", {"input": source, "perm": t.ints(order)}, kind)
+    rows = (prod(turned[:-1]), turned[-1])
+    inputs = {"input": source, "shape": t.ints(rows)}
+    source = t.result("RESHAPE", inputs, TensorType(x.dtype, rows, x.quant))
+    quant = t.fixed_quant("SOFTMAX", y)
+    source = t.result(
+        "SOFTMAX", {"input": source, "beta": op.beta}, TensorType(y.dtype, rows, quant)
+    )
+    if order == sorted(order):
+        t.emit("RESHAPE", {"input": source, "shape": t.ints(turned)}, y)
+        return
+    inputs = {"input": source, "shape": t.ints(turned)}
+    source = t.result("RESHAPE", inputs, TensorType(y.dtype, turned, quant))
+    t.emit("TRANSPOSE", {"input": source, "perm": t.ints(int(i) for i in back)}, y)
 
 
 def export_log_softmax(node: Node, t: Target) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from nnconv.formats.nnapi.exporter import Exporter, Target
-from nnconv.formats.nnapi.window import extents_of, padding_inputs, pair
+from nnconv.formats.nnapi.window import extents_of, padded, padding_inputs, pair
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
 from nnconv.ops import pool as p
+from nnconv.ops.spatial import Padding
 
 NAMES: dict[type[Op], str] = {
     p.AveragePool2D: "AVERAGE_POOL_2D",
@@ -26,14 +27,17 @@ def export_pool(node: Node, t: Target) -> None:
     padding = op.reached(extents)
     if padding is None:
         raise t.refused("ceil_mode of extents that aren't known")
+    data = t.operand(x)
     if isinstance(op, p.AveragePool2D) and op.count_padding and not op.padding.is_zero:
-        raise t.refused("its padding counts in the mean")
+        if padding != op.padding:
+            raise t.refused("windows reach beyond the padding that counts in the mean")
+        data, padding = padded(t, x, op.layout, padding), Padding.none(2)
     if x.quant != y.quant and not isinstance(op, p.L2Pool2D):
         raise t.to_floats(f"{name} keeps the parameters of its codes")
     t.emit(
         name,
         {
-            "input": x,
+            "input": data,
             **padding_inputs(t, extents, padding, op.window, op.stride),
             **pair("stride", op.stride),
             **pair("filter", op.window),

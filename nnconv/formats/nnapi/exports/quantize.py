@@ -79,6 +79,9 @@ def export_cast(node: Node, t: Target) -> None:
     if x.data is not None and x.data.size <= _FOLDED:
         t.constant(y, t.file.evaluate(node, [x.data])[0])
         return
+    if x.dtype is y.dtype and x.quant == y.quant:
+        t.keep(x, y)
+        return
     if x.dtype is DType.BOOL:
         _numbers_of(t, x, y)
         return
