@@ -225,6 +225,7 @@ class LiteRtExecutable(Executable):
         interpreter = self._interpreter
         shapes = [array.shape for array in arrays]
         if shapes != self._shapes:
+            self._shapes = None  # until it holds
             details = interpreter.get_input_details()
             with _quiet():
                 for detail, shape in zip(details, shapes, strict=True):
