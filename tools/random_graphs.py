@@ -1,8 +1,8 @@
 """Check thousands of random graphs: LiteRT, reference and onnxruntime must agree.
 
-    python tools/random_graphs.py [--count 3000] [--seed 0] [--of tflite|onnx]
+    python tools/random_graphs.py [--count 3000] [--seed 0] [--of tflite|onnx|ir]
 
-The graphs are TFLite files or ONNX files. The tests check the first hundred and a half of each. A
+The graphs are TFLite files, ONNX files or made of the IR. The tests check the first of each. A
 graph depends on its seed alone, so ``--seed N --count 1`` repeats one. Exits 1 if one failed.
 """
 
@@ -17,9 +17,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from support import random_graphs, random_onnx
+from support import random_graphs, random_ir, random_onnx
 
-CHECKS = {"tflite": random_graphs.check, "onnx": random_onnx.check}
+CHECKS = {"tflite": random_graphs.check, "onnx": random_onnx.check, "ir": random_ir.check}
 
 
 def main() -> int:

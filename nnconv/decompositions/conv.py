@@ -90,13 +90,14 @@ def by_planes(node: Node, b: Builder) -> list[Value] | None:
         sides = ((0, before[0], 0, 0, 0), (0, after[0], 0, 0, 0))
         x = b.add(Pad(before=sides[0], after=sides[1]), [x])
         depth += before[0] + after[0]
-    planes = result[0]
+    planes, last_place = result[0], filters[1] - 1
     flat = c.Conv2D(
         layout=op.layout,
         stride=op.stride[1:],
         dilation=op.dilation[1:],
         padding=Padding(before[1:], after[1:]),
         groups=op.groups,
+        activation=Activation.NONE if last_place else op.activation,
     )
     total: Value | None = None
     for place in range(filters[1]):
@@ -119,8 +120,7 @@ def by_planes(node: Node, b: Builder) -> list[Value] | None:
         )
         taps = b.add(Squeeze(axes=(1,)), [taps])
         term = b.add(flat, [part, taps, bias if place == 0 else None])
-        last_one = place == filters[1] - 1
-        activation = op.activation if last_one else Activation.NONE
+        activation = op.activation if place == last_place else Activation.NONE
         total = term if total is None else b.add(Add(activation=activation), [total, term])
     assert total is not None
     return [b.add(Reshape(shape=(n, *result)), [total])]

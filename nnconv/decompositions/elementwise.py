@@ -16,6 +16,7 @@ from nnconv.decompositions.integers import divide, power
 from nnconv.decompositions.plain import (
     cos_by_sin,
     gelu_by_parts,
+    hard_swish_by_clip,
     leaky_relu_by_slope,
     rest_of_quotient,
     sign_by_clip,
@@ -27,8 +28,9 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
+from nnconv.ir.types import static_shape
 from nnconv.ops import elementwise as e
-from nnconv.ops.shape import Identity
+from nnconv.ops.shape import BroadcastTo, Identity
 
 
 def _operands(node: Node) -> list[Value]:
@@ -79,6 +81,22 @@ def elu_by_exp(node: Node, b: Builder) -> Sequence[Value] | None:
     return [b.add(e.Add(), [b.add(e.Maximum(), [x, zero]), rise])]
 
 
+def square_by_product(node: Node, b: Builder) -> Sequence[Value] | None:
+    """X * x, of integers."""
+    (x,) = _operands(node)
+    return [b.add(e.Mul(), [x, x])] if x.dtype.is_integer and not x.type.has_codes else None
+
+
+def spread(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The op on operands of the result's shape."""
+    shape = static_shape(node.outputs[0].shape)
+    operands = _operands(node)
+    if shape is None or all(x.shape == shape for x in operands):
+        return None
+    whole = [x if x.shape == shape else b.add(BroadcastTo(shape=shape), [x]) for x in operands]
+    return [b.add(node.op, whole)]
+
+
 def prelu_by_extremes(node: Node, b: Builder) -> Sequence[Value] | None:
     """max(x, 0) + slope * min(x, 0)."""
     x, slope = _operands(node)
@@ -122,6 +140,8 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.Ceil: (of_integers, ceil_by_floor),
     e.Round: (of_integers, round_by_adding),
     e.Abs: (abs_by_greatest,),
+    e.Atan2: (spread,),
+    e.Square: (square_by_product,),
     e.Elu: (of_integers, elu_by_exp),
     e.PRelu: (prelu_by_extremes,),
     e.AddN: (add_by_pairs,),
@@ -131,6 +151,7 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.FloorMod: (remainder, rest_of_quotient),
     e.Pow: (power,),
     e.BitwiseXor: (bitwise_xor,),
+    e.HardSwish: (hard_swish_by_clip,),
     e.Sign: (sign_by_clip,),
     e.SquaredDifference: (square_of_difference,),
     e.LeakyRelu: (leaky_relu_by_slope,),

@@ -90,7 +90,7 @@ def by_planes(node: Node, b: Builder) -> list[Value] | None:
     n, depth, height, width, channels = (extent(b, x, axis) for axis in range(5))
     padding, fields = op.padding, op.attributes()
 
-    def part(cut: slice, *, tail: tuple[int, ...]) -> Op:
+    def part(cut: slice, *, tail: tuple[int, ...], activation: Activation) -> Op:
         pads = [(*entries[cut], *(0 for _ in tail)) for entries in (padding.before, padding.after)]
         sizes = {
             name: (*entries[cut], *tail)
@@ -101,14 +101,16 @@ def by_planes(node: Node, b: Builder) -> list[Value] | None:
             )
         }
         around = Padding(pads[0], pads[1], padding.same, padding.lower)
-        return kind(**(fields | sizes | {"padding": around}))
+        return kind(**(fields | sizes | {"padding": around, "activation": activation}))
 
     rest = ints(b, [-1])
     flat = shaped(b, x, [rest, height, width, channels])
-    over_planes = b.add(part(slice(1, 3), tail=()), [flat], quant=y.quant)
+    planes = part(slice(1, 3), tail=(), activation=Activation.NONE)
+    over_planes = b.add(planes, [flat], quant=y.quant)
     tall, wide = extent(b, over_planes, 1), extent(b, over_planes, 2)
     column = shaped(b, over_planes, [n, depth, rest, channels])
-    over_depth = b.add(part(slice(0, 1), tail=(1,)), [column], quant=y.quant)
+    columns = part(slice(0, 1), tail=(1,), activation=op.activation)
+    over_depth = b.add(columns, [column], quant=y.quant)
     return [shaped(b, over_depth, [n, rest, tall, wide, channels])]
 
 

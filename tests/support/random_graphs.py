@@ -34,6 +34,10 @@ from support.random_patterns import add_random
 from support.spine import onnx_session, random_array
 
 
+HALVES = 1000
+"""How many times coarser float16 is, where some runtimes compute in it and some around it."""
+
+
 def draw(seed: int) -> tuple[Net, bytes]:
     """The net of a seed, and its file."""
     net = Net(seed)
@@ -93,6 +97,8 @@ def _shake(array: np.ndarray, value: Value, rng: np.random.Generator, share: flo
         return array
     size = np.abs(array[np.isfinite(array)]).max(initial=0)
     noise = rng.uniform(-1, 1, array.shape) * (1e-6 * np.abs(array) + 3e-7 * size)
+    if array.dtype == np.float16:
+        noise *= HALVES
     return (array + noise).astype(array.dtype)
 
 
@@ -120,6 +126,7 @@ def compare(
             if quantized
             else 3e-6 * max(np.abs(w[np.isfinite(w)]).max(initial=0), 0.05)
         )
+        least *= HALVES if actual.dtype == np.float16 else 1
         bound = (1 if quantized else 2) * moved[np.isfinite(moved)].max(initial=0) + least
         both = np.isfinite(a) & np.isfinite(w) & np.isfinite(moved)
         same = (a == w) | (np.isnan(a) & np.isnan(w)) | ~np.isfinite(moved)

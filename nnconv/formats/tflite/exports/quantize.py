@@ -89,14 +89,19 @@ def _require_kernel(value: Value, t: Target) -> None:
 
 
 def export_dequantize(node: Node, t: Target) -> None:
-    """DEQUANTIZE; constants that it can't read stand in the file as floats."""
+    """DEQUANTIZE; constants that it can't read stand in the file as floats.
+
+    So do those that are a result: XNNPACK takes their floats into what reads them and leaves the
+    result as it was.
+    """
     x, y = _operand(node)
-    if _is_narrow(x) and y.dtype is DType.FLOAT32:
+    goes_out = node.graph is not None and y in node.graph.outputs
+    if not goes_out and _is_narrow(x) and y.dtype is DType.FLOAT32:
         assert x.data is not None
         codes = t.const(x.data.astype(np.int8), quant=x.quant, dtype=DType.INT8, name=x.name)
         t.emit("DEQUANTIZE", [codes], y, ("DequantizeOptions", {}), version=2)
         return
-    if x.data is not None and (x.dtype not in _TO_FLOAT or not _reads_constant(x)):
+    if x.data is not None and (goes_out or x.dtype not in _TO_FLOAT or not _reads_constant(x)):
         if x.quant is None:
             raise t.refused(f"{x.type} has no parameters")
         data = dequantize(x.data, x.quant).astype(y.dtype.numpy)

@@ -27,6 +27,8 @@ def vector(s: Source, value: Value, count: int) -> Value:
 
 def index_const(s: Source, items: Sequence[int], like: Value) -> Value:
     """A rank-1 constant of an index operand's type."""
+    if not like.dtype.is_integer:
+        raise s.unsupported(f"an index operand is {like.dtype}")
     return s.const(np.asarray(items, like.dtype.numpy))
 
 
