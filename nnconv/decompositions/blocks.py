@@ -1,4 +1,4 @@
-"""Exchanges of space with depth in other orders of channels, by moves."""
+"""Exchanges of space with depth or the batch in other orders of channels, by moves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Layout, Op
 from nnconv.ir.types import static_shape
-from nnconv.ops.blocks import DepthToSpace, SpaceToDepth
+from nnconv.ops.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToDepth
 from nnconv.ops.gather import Gather
 from nnconv.ops.shape import Reshape, Transpose
 
@@ -56,7 +56,22 @@ def by_channels(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(Gather(axis=3), [b.add(other, [x], quant=x.quant), order], quant=y.quant)]
 
 
+def by_turning(node: Node, b: Builder) -> list[Value] | None:
+    """SpaceToBatch, BatchToSpace of channels before the space: the op of channels behind it."""
+    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    assert isinstance(op, SpaceToBatch | BatchToSpace)
+    if x is None or x.shape is None or not op.channels_first:
+        return None
+    rank = len(x.shape)
+    turned = b.add(Transpose(perm=(0, *range(2, rank), 1)), [x], quant=x.quant)
+    operands = [turned, *node.inputs[1:]]
+    moved = b.add(op.replace(channels_first=False), operands, quant=y.quant)
+    return [b.add(Transpose(perm=(0, rank - 1, *range(1, rank - 1))), [moved], quant=y.quant)]
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     DepthToSpace: (by_moves, by_channels),
     SpaceToDepth: (by_moves, by_channels),
+    SpaceToBatch: (by_turning,),
+    BatchToSpace: (by_turning,),
 }

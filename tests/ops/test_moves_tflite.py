@@ -118,6 +118,12 @@ MOVES: dict[str, Form] = {
     "space-to-depth": one(SpaceToDepth(block=2), (1, 4, 2, 3)),
     "batch-to-space": one(BatchToSpace(block=(2, 2), crops=((0, 0), (1, 0))), (4, 2, 3, 2)),
     "space-to-batch": one(SpaceToBatch(block=(2, 2), pads=((0, 0), (1, 0))), (1, 4, 3, 2)),
+    "batch-to-space-nchw": one(
+        BatchToSpace(block=(2, 2), crops=((0, 0), (1, 0)), channels_first=True), (4, 2, 2, 3)
+    ),
+    "space-to-batch-nchw": one(
+        SpaceToBatch(block=(2, 2), pads=((0, 0), (1, 0)), channels_first=True), (1, 2, 4, 3)
+    ),
     "dilate": one(Dilate(dilations=(2, 1)), (2, 3), ()),
     "diagonal": one(MatrixDiag(), (2, 3)),
     "set-diagonal": one(MatrixSetDiag(), (2, 3, 4), (2, 3)),
