@@ -179,8 +179,8 @@ def nnapi_passes(
     from nnconv.passes.narrow_integers import NarrowIntegersPass
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.resign import ResignPass
-    from nnconv.passes.resign import ResignPass
     from nnconv.passes.split_columns import SplitColumnsPass
+    from nnconv.passes.unsign import UnsignPass
     from nnconv.passes.widen_halves import WidenHalvesPass
 
     left_out: tuple[type[Pass], ...] = (HybridsPass, ResignPass, SplitColumnsPass)
@@ -192,11 +192,13 @@ def nnapi_passes(
         for step in whole
         if not isinstance(step, left_out)
     ]
-    wide = [DropWideCodesPass(), PrunePass()] if in_floats else []
+    wide: list[Pass] = [DropWideCodesPass(), PrunePass()] if in_floats else []
+    if level < _SIGNS_LEVEL:
+        wide.append(UnsignPass())
     return [*kept[:_BEFORE], NarrowIntegersPass(), *kept[_BEFORE:], *wide]
 
 
-_HALVES_LEVEL = 3
+_HALVES_LEVEL, _SIGNS_LEVEL = 3, 4
 
 
 def to_nnrt(
@@ -252,6 +254,7 @@ def nnrt_passes(
     left_out = (HybridsPass, SplitColumnsPass, WidenHalvesPass)
     whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats)
     return [step for step in whole if not isinstance(step, left_out)]
+
 
 _BEFORE = 4
 """So many passes for TFLite, up to the folding of constants, work with int64."""

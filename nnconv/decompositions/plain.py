@@ -83,3 +83,10 @@ def rest_of_quotient(node: Node, b: Builder) -> Sequence[Value] | None:
         return None
     whole = b.add(e.FloorDiv(), [x, y])
     return [b.add(e.Sub(), [x, b.add(e.Mul(), [whole, y])])]
+
+
+def hard_swish_by_clip(node: Node, b: Builder) -> Sequence[Value] | None:
+    """X times clip(x + 3, 0, 6), by 6."""
+    (x,) = _operands(node)
+    share = b.add(e.Clip(low=0.0, high=6.0), [b.add(e.Add(), [x, scalar(b, 3, x)])])
+    return [b.add(e.Mul(), [x, times(share, 1 / 6, b)])]

@@ -15,6 +15,7 @@ from nnconv.ops.norm import L2Normalization, LogSoftmax, Softmax
 from nnconv.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.reduce import ArgMax, ReduceMax, ReduceMean, ReduceSum
+from nnconv.ops.resize import ResizeBilinear, ResizeNearest
 from nnconv.ops.slices import Pad, PadMode, Reverse, Slice
 from nnconv.ops.spatial import Padding
 from support.nnapi_spine import NnapiCase, check_nnapi
@@ -420,6 +421,47 @@ def wide_codes_inside(b: Builder):
     return b.add(e.Abs(), [b.add(Dequantize(dtype=F32), [codes])])
 
 
+def signed_inside(b: Builder):
+    x = b.input("x", F32, (2, 7, 6, 4))
+    codes = b.add(Quantize(dtype=DType.INT8), [x], quant=I8)
+    w = weights_of(b, (8, 3, 2, 4), "i8")
+    plain = {"stride": (1, 1), "dilation": (1, 1), "padding": Padding.none(2)}
+    y = b.add(Conv2D(**plain), [codes, w], quant=Quant.per_tensor(0.2, -8))
+    y = b.add(MaxPool2D(window=(2, 2), stride=(2, 2), padding=Padding.none(2)), [y], quant=y.quant)
+    return b.add(Dequantize(dtype=F32), [y])
+
+
+def resized(op_class, **more):
+    def build(b: Builder):
+        op = op_class(size=(7, 9), **more)
+        return b.add(op, [b.input("x", F32, (2, 4, 5, 3))])
+
+    return build
+
+
+OLD_LEVELS = [
+    NnapiCase("signed-inside", signed_inside, level=3, tolerance=0.02,
+              operations={"QUANTIZE": 1, "CONV_2D": 1, "MAX_POOL_2D": 1, "DEQUANTIZE": 1}),
+    NnapiCase("hard-swish-level-3", unary(e.HardSwish(), "f32"), level=3,
+              operations={"ADD": 1, "RELU6": 1, "MUL": 2}),
+    *(
+        NnapiCase(f"{op.__name__}-{'-'.join(more)}-level-3", resized(op, **more), level=3)
+        for op in (ResizeBilinear, ResizeNearest)
+        for more in ({"align_corners": True}, {"half_pixel": True}, {})
+    ),
+    *(
+        NnapiCase(f"pad-{mode.value}-level-3", level=3, operations={"GATHER": 2},
+                  build=moved(Pad(before=(0, 1, 2), after=(0, 0, 1), mode=mode)))
+        for mode in (PadMode.REFLECT, PadMode.SYMMETRIC, PadMode.EDGE, PadMode.WRAP)
+    ),
+    NnapiCase("matmul-level-3", product((3, 4), (4, 5)), level=3,
+              operations={"TRANSPOSE": 1, "FULLY_CONNECTED": 1, "RESHAPE": 1}),
+    NnapiCase("matmul-batches-level-3", product((2, 1, 3, 4), (3, 4, 5)), level=3),
+    NnapiCase("matmul-turned-level-3", level=3,
+              build=product((2, 4, 3), (2, 5, 4), transpose_a=True, transpose_b=True)),
+]  # fmt: skip
+
+
 CONVERSIONS = [
     NnapiCase("quantize", quantized, operations={"QUANTIZE": 1}),
     NnapiCase("dequantize", moved(Dequantize(dtype=F32), "i8"), operations={"DEQUANTIZE": 1}),
@@ -434,7 +476,7 @@ CONVERSIONS = [
 
 @pytest.mark.parametrize(
     "case",
-    [*ELEMENTWISE, *CONVOLUTIONS, *POOLS, *PRODUCTS, *MOVES, *CONVERSIONS],
+    [*ELEMENTWISE, *CONVOLUTIONS, *POOLS, *PRODUCTS, *MOVES, *OLD_LEVELS, *CONVERSIONS],
     ids=str,
 )
 def test_ir_to_nnapi_and_back(case: NnapiCase) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
-from nnconv.formats.nnapi.exporter import Exporter, Target
+import numpy as np
+
+from nnconv.formats.nnapi.exporter import Exporter, Ref, Target
 from nnconv.formats.nnapi.weighted import bias_operand, oriented, weighted
-from nnconv.ir.graph import Node
+from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import TensorType
 from nnconv.ops.matmul import FullyConnected, MatMul
@@ -50,8 +52,74 @@ def export_matmul(node: Node, t: Target) -> None:
     for value in (a, b):
         if t.rank(value) < 2:
             raise t.refused("BATCH_MATMUL takes matrices")
+    if t.level < _MULTIPLIES:
+        _matmul_by_rows(node, t, op)
+        return
     inputs = {"lhs": a, "rhs": b, "adj_x": op.transpose_a, "adj_y": op.transpose_b}
     t.emit("BATCH_MATMUL", inputs, y)
+
+
+_MULTIPLIES = 6
+"""The feature level of BATCH_MATMUL."""
+
+_MOST_MATRICES = 64
+"""So many products are written one by one."""
+
+
+def _matmul_by_rows(node: Node, t: Target, op: MatMul) -> None:
+    """A FULLY_CONNECTED for each pair of matrices, the second with its columns as rows."""
+    a, b, y = node.operand(0), node.operand(1), node.outputs[0]
+    t.require(node, plain=t.types_of("FULLY_CONNECTED"))
+    shape = t.static(y)
+    lead, count = shape[:-2], prod(shape[:-2])
+    if count > _MOST_MATRICES:
+        raise t.refused(f"{count} products of matrices, BATCH_MATMUL needs level {_MULTIPLIES}")
+    rows = [
+        _matrices(t, value, lead, turned=turned)
+        for value, turned in ((a, op.transpose_a), (b, not op.transpose_b))
+    ]
+    bias = t.const(np.zeros(shape[-1], y.dtype.numpy))
+    made = []
+    for data, weights in zip(*rows, strict=True):
+        inputs = {"input": data, "weights": weights, "bias": bias, "activation": 0}
+        made.append(t.result("FULLY_CONNECTED", inputs, TensorType(y.dtype, shape[-2:])))
+    whole = made[0]
+    if count > 1:
+        kind = TensorType(y.dtype, (count * shape[-2], shape[-1]))
+        whole = t.result("CONCATENATION", {"inputs": made, "axis": 0}, kind)
+    t.emit("RESHAPE", {"input": whole, "shape": t.ints(shape)}, y)
+
+
+def _matrices(t: Target, value: Value, lead: tuple[int, ...], *, turned: bool) -> list[Ref]:
+    """The matrices of an operand, one for each place in ``lead``, transposed at will."""
+    own = t.static(value)
+    count = prod(own[:-2])
+    flat = value.data.reshape(count, *own[-2:]) if value.data is not None else None
+    size = own[-2:]
+    found: list[Ref] = []
+    whole = None
+    if flat is None:
+        rows = (count * size[0], size[1])
+        whole = t.operand(value)
+        if own != rows:
+            inputs = {"input": whole, "shape": t.ints(rows)}
+            whole = t.result("RESHAPE", inputs, TensorType(value.dtype, rows))
+    for place in range(count):
+        if flat is not None:
+            matrix = flat[place].T if turned else flat[place]
+            found.append(t.const(np.ascontiguousarray(matrix)))
+            continue
+        assert whole is not None
+        part = whole
+        if count > 1:
+            begin = {"input": whole, "begin": t.ints([place * size[0], 0]), "size": t.ints(size)}
+            part = t.result("SLICE", begin, TensorType(value.dtype, size))
+        if turned:
+            moves = {"input": part, "perm": t.ints([1, 0])}
+            part = t.result("TRANSPOSE", moves, TensorType(value.dtype, size[::-1]))
+        found.append(part)
+    places = np.broadcast_to(np.arange(count).reshape(own[:-2]), lead).reshape(-1)
+    return [found[place] for place in places]
 
 
 EXPORTERS: dict[type[Op], Exporter] = {

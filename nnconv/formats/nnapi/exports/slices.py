@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from nnconv.formats.nnapi.exporter import Exporter, Target
@@ -97,11 +99,12 @@ def export_pad(node: Node, t: Target) -> None:
             raise t.refused("it cuts off")
         pads = t.const(np.asarray(list(zip(op.before, op.after, strict=True)), np.int32))
     inputs: dict[str, object] = {"input": x, "paddings": pads}
-    if op.mode in (PadMode.REFLECT, PadMode.SYMMETRIC):
+    if op.mode in (PadMode.REFLECT, PadMode.SYMMETRIC) and t.level >= _MIRRORS:
         t.emit("MIRROR_PAD", {**inputs, "mode": int(op.mode is PadMode.SYMMETRIC)}, y)
         return
     if op.mode is not PadMode.CONSTANT:
-        raise t.refused(f"NNAPI pads with a number or mirrored, not {op.mode.value}")
+        _pad_by_gather(node, t, op)
+        return
     if given is not None and given.data is None:
         raise t.refused("the number to pad with is computed at run time")
     if given is not None and given.data is not None:
@@ -117,6 +120,37 @@ def export_pad(node: Node, t: Target) -> None:
         t.emit("PAD", inputs, y)
     else:
         t.emit("PAD_V2", {**inputs, "pad_value": number}, y)
+
+
+_MIRRORS = 7
+
+_NUMPY_MODES: dict[PadMode, Literal["reflect", "symmetric", "edge", "wrap"]] = {
+    PadMode.REFLECT: "reflect",
+    PadMode.SYMMETRIC: "symmetric",
+    PadMode.EDGE: "edge",
+    PadMode.WRAP: "wrap",
+}
+
+
+def _pad_by_gather(node: Node, t: Target, op: Pad) -> None:
+    """A GATHER along each dimension that is padded."""
+    x, y = node.operand(0), node.outputs[0]
+    shape = list(t.static(x))
+    if op.before is None or op.after is None:
+        raise t.refused("its paddings are computed at run time")
+    sides = zip(op.before, op.after, strict=True)
+    padded = [(axis, pair) for axis, pair in enumerate(sides) if any(pair)]
+    if not padded or 0 in shape:
+        raise t.refused("it has nothing to repeat, or nothing to do")
+    source = t.operand(x)
+    for number, (axis, pair) in enumerate(padded):
+        places = np.pad(np.arange(shape[axis], dtype=np.int32), pair, _NUMPY_MODES[op.mode])
+        inputs = {"input": source, "axis": axis, "indices": t.const(places)}
+        shape[axis] = len(places)
+        if number == len(padded) - 1:
+            t.emit("GATHER", inputs, y)
+        else:
+            source = t.result("GATHER", inputs, TensorType(x.dtype, tuple(shape), x.quant))
 
 
 def export_reverse(node: Node, t: Target) -> None:

@@ -30,7 +30,7 @@ ACTIVATIONS = {
 """By number; other operations have other numbers for theirs."""
 
 _INPUT_WEIGHTS = tuple(f"input_to_{gate}_weights" for gate in ("input", "forget", "cell", "output"))
-_LSTM_OPERANDS = (
+LSTM_OPERANDS = (
     "input",
     *_INPUT_WEIGHTS,
     *(f"recurrent_to_{gate}_weights" for gate in ("input", "forget", "cell", "output")),
@@ -80,7 +80,7 @@ def _check_gates(s: Source, operands: Sequence[Value | None]) -> None:
 
 def import_lstm(s: Source) -> None:
     """LSTM, one step, and UNIDIRECTIONAL_SEQUENCE_LSTM."""
-    operands = [s.optional(name) for name in _LSTM_OPERANDS]
+    operands = [s.optional(name) for name in LSTM_OPERANDS]
     _check_gates(s, operands)
     sequence = s.name != "LSTM"
     op = Lstm(
@@ -121,7 +121,7 @@ def import_bidirectional_lstm(s: Source) -> None:
     halves, states = [], []
     for way, x in (("fw", forward), ("bw", backward)):
         named = {"output_state_in": "activation_state", "cell_state_in": "cell_state"}
-        labels = [named.get(name, name) for name in _LSTM_OPERANDS[1:]]
+        labels = [named.get(name, name) for name in LSTM_OPERANDS[1:]]
         operands = [x, *(s.optional(f"{way}_{label}") for label in labels)]
         _check_gates(s, operands)
         for gate, name in enumerate(_INPUT_WEIGHTS, 1):
@@ -171,12 +171,12 @@ def _as_multiplied(s: Source, weights: Sequence[Value]) -> list[Value]:
 def import_16_bit_lstm(s: Source) -> None:
     """QUANTIZED_16BIT_LSTM: 8-bit data, a 16-bit cell state, one scale for all weights."""
     x, cell, last = s.operand("input"), s.operand("cell_state_in"), s.operand("output_in")
-    weights = [s.operand(name) for name in _LSTM_OPERANDS[1:9]]
+    weights = [s.operand(name) for name in LSTM_OPERANDS[1:9]]
     if len({value.quant for value in weights}) != 1 or weights[0].quant is None:
         raise s.fail("its weights differ in scale or zero point")
     scale = weights[0].quant.scale[0] / 128
     weights = _as_multiplied(s, weights)
-    biases = [_biased(s, name, scale) for name in _LSTM_OPERANDS[12:16]]
+    biases = [_biased(s, name, scale) for name in LSTM_OPERANDS[12:16]]
     kinds = [replace(value.type, shape=None) for value in (last, cell)]
     op = Lstm(time_major=False, steps=StepTypes(kinds[0], kinds[0], kinds[1]))
     operands = [x, *weights, *[None] * 3, *biases, None, None, last, cell]
@@ -195,7 +195,7 @@ def _scale(value: Value | None) -> float:
 
 def import_quantized_lstm(s: Source) -> None:
     """QUANTIZED_LSTM: int8 data, a 16-bit cell state."""
-    operands = [s.optional(name) for name in _LSTM_OPERANDS]
+    operands = [s.optional(name) for name in LSTM_OPERANDS]
     _check_gates(s, operands)
     x, last, cell = s.operand("input"), s.operand("output_state_in"), s.operand("cell_state_in")
     result = s.result_quant(0)

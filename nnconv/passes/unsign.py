@@ -1,0 +1,78 @@
+"""Gives quantized values inside a graph unsigned codes, for formats that know no others."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import QuantRule, Role
+from nnconv.ir.types import TensorType
+from nnconv.ops.quantize import Dequantize, Quantize
+from nnconv.ops.reduce import ArgExtreme
+from nnconv.passes.base import Pass
+
+_SHIFT = 128
+
+
+class UnsignPass(Pass):
+    """Makes int8 codes uint8 ones of the same real values, constant data among them.
+
+    Inputs and outputs keep theirs, and so does all of a graph in which an op works on the codes
+    themselves. Weights are left to writers.
+    """
+
+    name: ClassVar[str] = "unsign"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite one graph."""
+        nodes = list(graph.nodes)
+        if any(_takes_codes_as_they_are(node) for node in nodes):
+            return False
+        outputs = graph.output_set()
+        turned: dict[Value, Value] = {}
+        modified = False
+        for node in nodes:
+            for place, value in enumerate(node.inputs):
+                data = node.op.role(place) in (Role.DATA, Role.STATE)
+                if value is not None and value.data is not None and data and _is_signed(value):
+                    node.replace_input_with(place, _constant(value, turned))
+                    modified = True
+            for value in node.outputs:
+                if value in outputs or not _is_signed(value):
+                    continue
+                assert value.quant is not None
+                value.type = TensorType(DType.UINT8, value.shape, value.quant.shifted(_SHIFT))
+                op: Any = node.op
+                if isinstance(op, Quantize):
+                    node.op = op.replace(dtype=DType.UINT8)
+                modified = True
+        return modified
+
+
+def _is_signed(value: Value) -> bool:
+    quant = value.quant
+    return value.dtype is DType.INT8 and quant is not None and quant.is_per_tensor
+
+
+def _takes_codes_as_they_are(node: Node) -> bool:
+    if node.bodies:
+        return True
+    if node.op.quant_rule is not QuantRule.EXACT or isinstance(node.op, ArgExtreme):
+        return False
+    if isinstance(node.op, Quantize | Dequantize):
+        return False
+    return any(v is not None and _is_signed(v) for v in (*node.inputs, *node.outputs))
+
+
+def _constant(value: Value, turned: dict[Value, Value]) -> Value:
+    found = turned.get(value)
+    if found is None:
+        assert value.data is not None
+        assert value.quant is not None
+        codes = (value.data.astype(np.int16) + _SHIFT).astype(np.uint8)
+        kind = TensorType(DType.UINT8, value.shape, value.quant.shifted(_SHIFT))
+        found = turned[value] = Value(value.name, kind, data=codes, origin=value.origin)
+    return found
