@@ -33,7 +33,6 @@ from support.random_net import Net, UnfitError
 from support.random_patterns import add_random
 from support.spine import onnx_session, random_array
 
-
 HALVES = 1000
 """How many times coarser float16 is, where some runtimes compute in it and some around it."""
 
