@@ -138,8 +138,8 @@ class Flow:
             for _, reads, writes in parts
         ]
         last = {place: number for number, (reads, _) in enumerate(edges) for place in reads}
-        for place, value in enumerate(self._start):
-            if place in ends or value is not None:
+        for place, constant in enumerate(self._start):
+            if place in ends or constant is not None:
                 last.pop(place, None)
         self._ends = ends
         self._steps = [
