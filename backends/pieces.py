@@ -34,6 +34,9 @@ from nnconv.ops.control import If, While
 
 Arrays: TypeAlias = "Sequence[np.ndarray]"
 
+Part: TypeAlias = "tuple[Callable[[Arrays], Arrays], Sequence[Value], Sequence[Value]]"
+"""A part of a graph, what it reads and what it writes."""
+
 Compile: TypeAlias = "Callable[[Model, str], Executable]"
 
 MOST_ROUNDS = 16
@@ -122,7 +125,7 @@ class Flow:
     def __init__(
         self,
         graph: Graph,
-        parts: Sequence[tuple[Callable[[Arrays], Arrays], Sequence[Value], Sequence[Value]]],
+        parts: Sequence[Part],
         pieces: Sequence[Piece],
     ) -> None:
         """Put parts of a graph, each with what it reads and writes, in a row."""
@@ -137,9 +140,10 @@ class Flow:
             (tuple(map(self._place, reads)), tuple(map(self._place, writes)))
             for _, reads, writes in parts
         ]
+        kept = set(ends)
         last = {place: number for number, (reads, _) in enumerate(edges) for place in reads}
         for place, constant in enumerate(self._start):
-            if place in ends or constant is not None:
+            if place in kept or constant is not None:
                 last.pop(place, None)
         self._ends = ends
         self._steps = [
@@ -237,7 +241,8 @@ class _Planner:
             if all(done):
                 break
             rounds += 1
-        parts, pieces = [], []
+        parts: list[Part] = []
+        pieces: list[Piece] = []
         for nodes in groups:
             if nodes[0] in self._bodies:
                 (node,) = nodes
