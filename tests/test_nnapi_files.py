@@ -12,6 +12,7 @@ from nnconv.formats import detect
 from nnconv.formats.nnapi import file
 from nnconv.formats.nnapi.types import OperandCode, OperationCode
 from support.nnapi_models import FLOAT, INT, NnapiBuilder, add_model, conv_model, if_model
+from support.tflite_builder import TfliteBuilder
 
 MODELS = {
     "add": add_model,
@@ -134,6 +135,18 @@ def test_the_twin_is_written_where_its_format_is_named(write, tmp_path, capsys):
         nnconv.convert(path, twin)
     told(capsys, "convert", path, twin, "--to", "nnapi", "--verify")
     assert json.loads(twin.read_text())["format"] == "nnconv.nnapi"
+
+
+def test_integers_that_became_narrower_are_verified(tmp_path):
+    b = TfliteBuilder()
+    x = b.input("x", "int64", (2, 3))
+    b.output(b.op("ABS", [x], [("int64", (2, 3))]))
+    source = tmp_path / "m.tflite"
+    source.write_bytes(b.build())
+    report = nnconv.convert(source, tmp_path / "m.nnapi", verify=True)
+    assert report.verified
+    assert [kind for _, kind, _ in report.inputs + report.outputs] == ["int32", "int32"]
+    assert any("int64" in note for note in report.notes)
 
 
 def test_open_extents_are_verified_with_two_batches(write, tmp_path):

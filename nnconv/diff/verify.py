@@ -149,6 +149,7 @@ class Converted(Protocol):
     target_format: str
     signature: str
     moved_io: list[str]
+    inputs: list[tuple[str, str, list[int | str | None] | None]]
     outputs: list[tuple[str, str, list[int | str | None] | None]]
 
 
@@ -228,14 +229,21 @@ def _filled(value: Value, batch: int) -> _Input:
 def _moved(
     steps: list[list[np.ndarray]], inputs: Sequence[Value], report: Converted
 ) -> list[list[np.ndarray]]:
-    """The same inputs in the layout that the result has them in."""
+    """The same inputs in the layout and the type that the result has them in."""
+    kinds = [kind for _, kind, _ in report.inputs]
     return [
         [
-            _relaid(array, report) if value.name in report.moved_io else array
-            for value, array in zip(inputs, arrays, strict=True)
+            _retyped(_relaid(array, report) if value.name in report.moved_io else array, kind)
+            for value, array, kind in zip(inputs, arrays, kinds, strict=False)
         ]
         for arrays in steps
     ]
+
+
+def _retyped(array: np.ndarray, kind: str) -> np.ndarray:
+    """Integers in the narrower type that the result has for them; the report tells of it."""
+    narrower = array.dtype == np.int64 and kind == DType.INT32.value
+    return array.astype(np.int32) if narrower else array
 
 
 def _relaid(array: np.ndarray, report: Converted) -> np.ndarray:
@@ -350,6 +358,7 @@ def _compare(
                 name = value.name or report.outputs[i][0]
                 array = arrays[i] if i < len(arrays) else np.empty(0)
                 wanted = [r[i] for r in references]
+                wanted = [_retyped(w, report.outputs[i][1]) for w in wanted]
                 if value.name in report.moved_io:
                     wanted = [_relaid(w, report) for w in wanted]
                 if any(_is_nothing(w) for w in wanted):

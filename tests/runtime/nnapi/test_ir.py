@@ -60,9 +60,9 @@ def test_the_level_bounds_the_model():
 
 def test_what_nnapi_lacks_is_listed(tmp_path):
     b = TfliteBuilder()
-    x = b.input("x", "int64", (2,))
-    b.output(b.op("ABS", [x], [("int64", (2,))]))
+    x = b.input("x", "complex64", (2,))
+    b.output(b.op("COMPLEX_ABS", [x], [("float32", (2,))]))
     path = tmp_path / "m.tflite"
     path.write_bytes(b.build())
-    with pytest.raises(UnsupportedError, match="int64"):
+    with pytest.raises(UnsupportedError, match="complex64"):
         nnapi.Model.from_ir(nnconv.load(path))
