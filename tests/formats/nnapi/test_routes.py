@@ -1,7 +1,7 @@
 """Android's conformance vectors by way of files of other formats, and back.
 
-A sample of each operation's vectors; with ``NNCONV_ALL_TRIPS=1`` all of them, which
-``tools/cts_report.py --route`` reports at length. ``no_form.json`` lists what a format has no form for:
+A sample of each operation's vectors; with ``NNCONV_ALL_TRIPS=1`` all of them, as
+``tools/cts_report.py --route`` reports. ``no_form.json`` lists what a format has no form for:
 the reasons, and the operations of the vectors that meet them.
 """
 
@@ -10,14 +10,10 @@ import os
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import nnconv
-from nnconv.formats.nnapi import file
 from support.cts import find_vectors, read_vectors, subject_of
 from support.cts_routes import verdict_by_way_of
-from support.tflite_builder import TfliteBuilder
 
 NO_FORM = json.loads(Path(__file__).with_name("no_form.json").read_text())
 ROUTES = sorted(NO_FORM)
