@@ -127,7 +127,6 @@ class LiteRtExecutable(Executable):
         self._threads = check_threads(threads)
         self._resolver = resolver
         self._remove: Callable[[], object] | None = None
-        self._spare: LiteRtExecutable | None = None
         if isinstance(source, Model):
             refuse_shapes(input_shapes)
             self._path = self._converted(source, signature)
@@ -199,21 +198,7 @@ class LiteRtExecutable(Executable):
                 return self._run_signature(feeds)
             return self._run_main([feeds[info.name] for info in self.inputs])
         except (RuntimeError, ValueError) as error:
-            if self._resolver == "xnn" and any(array.size == 0 for array in feeds.values()):
-                return self._without_delegate(feeds)
             raise refusal(self.device, "failed while running", error) from error
-
-    def _without_delegate(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """A run on arrays without elements, of which XNNPACK has no convolutions and pools."""
-        if self._spare is None:
-            self._spare = LiteRtExecutable(
-                self._path,
-                self.device,
-                resolver="opt",
-                signature=self._entry.key,
-                threads=self._threads,
-            )
-        return self._spare._execute(feeds)  # noqa: SLF001 - of the same class
 
     def _run_signature(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         assert self._runner is not None
@@ -261,7 +246,6 @@ class LiteRtExecutable(Executable):
     def _close(self) -> None:
         self._runner = None
         self._interpreter = None
-        self._spare = None
         if self._remove is not None:
             self._remove()
 
