@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nnconv.decompositions.base import Refused
-from nnconv.formats.nnapi.exporter import Ref, Target
+from nnconv.formats.nnapi.exporter import Target
+from nnconv.formats.nnapi.operands import Ref
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Perm

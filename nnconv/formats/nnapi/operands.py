@@ -1,0 +1,225 @@
+"""Operands of an NNAPI graph under construction: of values, constants, scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from nnconv.decompositions.base import Refused
+from nnconv.formats.graphexport import GraphExport
+from nnconv.formats.nnapi.table import type_levels
+from nnconv.formats.nnapi.types import NUMPY, PER_CHANNEL, ZERO_POINTS, OperandCode
+from nnconv.formats.nnapi.wire import ChannelQuant, Lifetime, Operand
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Value
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import Shape, TensorType
+
+PLAIN = {
+    DType.FLOAT32: OperandCode.TENSOR_FLOAT32,
+    DType.FLOAT16: OperandCode.TENSOR_FLOAT16,
+    DType.INT32: OperandCode.TENSOR_INT32,
+    DType.BOOL: OperandCode.TENSOR_BOOL8,
+}
+"""The types of numbers that stand for themselves."""
+
+CODED = {
+    DType.UINT8: OperandCode.TENSOR_QUANT8_ASYMM,
+    DType.INT8: OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
+    DType.INT16: OperandCode.TENSOR_QUANT16_SYMM,
+    DType.UINT16: OperandCode.TENSOR_QUANT16_ASYMM,
+}
+"""The types of codes; that of symmetric int8 is chosen where an operation asks for it."""
+
+AS_THEY_ARE = Quant.per_tensor(1.0)
+"""The parameters of codes that stand for themselves."""
+
+
+class Ref(int):
+    """The index of an operand, where a number would be a scalar."""
+
+
+class OperandMaker(GraphExport):
+    """Makes the operands of a graph.
+
+    Attributes:
+        operands: what there is so far.
+    """
+
+    def __init__(self) -> None:
+        self.operands: list[Operand] = []
+        self._index: dict[Value, int] = {}
+        self._consts: dict[tuple[object, ...], int] = {}
+
+    @property
+    def level(self) -> int:
+        """The feature level that is written for."""
+        raise NotImplementedError
+
+    def operand(self, value: Value) -> Ref:
+        """The operand of a value.
+
+        Raises:
+            Refused: NNAPI has no type of a constant.
+        """
+        found = self._index.get(value)
+        if found is None:
+            assert value.data is not None, f"{value!r} was never produced"
+            found = self._index[value] = self._add(value.type, value.name, value.data)
+        return Ref(found)
+
+    def declare(self, value: Value, lifetime: Lifetime = Lifetime.TEMPORARY) -> Ref:
+        """Make the operand of a value that an input or operation gives."""
+        assert value not in self._index, f"{value!r} has an operand already"
+        index = self._index[value] = self._add(value.type, value.name, lifetime=lifetime)
+        return Ref(index)
+
+    def declare_scalar(self, value: Value) -> Ref:
+        """Make the operand of an int32 value that an operation gives without dimensions."""
+        index = self.declare(value)
+        self.operands[index] = Operand(OperandCode.INT32, name=value.name)
+        return index
+
+    def alias(self, value: Value, operand: int) -> None:
+        """Let ``operand`` be the value's."""
+        assert value not in self._index, f"{value!r} has an operand already"
+        self._index[value] = operand
+
+    def temp(self, kind: TensorType) -> Ref:
+        """An operand for a result in between."""
+        return Ref(self._add(kind, ""))
+
+    def const(
+        self,
+        data: np.ndarray,
+        *,
+        quant: Quant | None = None,
+        code: OperandCode | None = None,
+        name: str = "",
+    ) -> Ref:
+        """A constant tensor; equal small ones are made once. ``code`` overrides its type."""
+        data = np.asarray(data)
+        kind = TensorType(DType.of(data), tuple(data.shape), quant)
+        if data.size > _SMALL:
+            return Ref(self._add(kind, name, data, code=code))
+        key = (kind.dtype, kind.shape, quant, code, data.tobytes())
+        found = self._consts.get(key)
+        if found is None:
+            found = self._consts[key] = self._add(kind, name, data, code=code)
+        return Ref(found)
+
+    def ints(self, numbers: Iterable[int]) -> Ref:
+        """A constant vector of int32: axes, shapes, paddings.
+
+        Raises:
+            Refused: one is beyond int32.
+        """
+        entries = tuple(numbers)
+        low, high = DType.INT32.int_range
+        if not all(low <= entry <= high for entry in entries):
+            raise Refused(f"{list(entries)} is beyond int32")
+        return self.const(np.asarray(entries, np.int32))
+
+    def index(self, value: Value) -> Ref:
+        """An index operand as int32, whatever integer type it has; constants saturate."""
+        if value.dtype is DType.INT32:
+            return self.operand(value)
+        if value.data is None:
+            raise self.refused(f"the index operand `{value.name}` is {value.dtype}")
+        low, high = DType.INT32.int_range
+        return self.const(np.clip(value.data.astype(np.int64), low, high).astype(np.int32))
+
+    def scalar(self, code: OperandCode, number: float) -> Ref:
+        """A constant scalar; equal ones are made once."""
+        data = np.asarray(number, NUMPY[code])
+        key = (code, data.tobytes())
+        found = self._consts.get(key)
+        if found is None:
+            found = self._consts[key] = len(self.operands)
+            self.operands.append(Operand(code, lifetime=Lifetime.CONSTANT, value=data))
+        return Ref(found)
+
+    def omitted(self, code: OperandCode) -> Ref:
+        """An operand without a value."""
+        key = (code, None)
+        found = self._consts.get(key)
+        if found is None:
+            found = self._consts[key] = len(self.operands)
+            self.operands.append(Operand(code, lifetime=Lifetime.NO_VALUE))
+        return Ref(found)
+
+    def model(self, number: int) -> Ref:
+        """The operand that stands for a referenced graph."""
+        self.operands.append(
+            Operand(OperandCode.MODEL, lifetime=Lifetime.MODEL, value=number),
+        )
+        return Ref(len(self.operands) - 1)
+
+    def _add(
+        self,
+        kind: TensorType,
+        name: str,
+        data: np.ndarray | None = None,
+        *,
+        lifetime: Lifetime = Lifetime.TEMPORARY,
+        code: OperandCode | None = None,
+    ) -> int:
+        operand = _described(kind, code)
+        if operand is None:
+            raise Refused(f"`{name}` is {kind}, NNAPI has no such type", types=_PLAIN_TYPES)
+        level = type_levels()[operand.type]
+        if level > self.level:
+            raise Refused(
+                f"`{name}` is {operand.type.name}, which needs feature level {level}",
+                types=_plain_types(self.level),
+            )
+        operand.name = name
+        operand.lifetime = lifetime
+        if data is not None:
+            if not data.size:
+                raise self.refused(f"`{name}` is a constant without elements, NNAPI has none")
+            operand.lifetime = Lifetime.CONSTANT
+            operand.value = data.reshape(operand.dimensions).astype(NUMPY[operand.type], copy=False)
+        self.operands.append(operand)
+        return len(self.operands) - 1
+
+
+_SMALL = 64
+_PLAIN_TYPES = frozenset(PLAIN)
+
+
+def _plain_types(level: int) -> frozenset[DType]:
+    return frozenset(d for d, code in PLAIN.items() if type_levels()[code] <= level)
+
+
+def _described(kind: TensorType, code: OperandCode | None = None) -> Operand | None:
+    """An operand of a type; None if NNAPI has none."""
+    quant = kind.quant if kind.has_codes else None
+    dims = operand_dimensions(kind.shape)
+    if quant is not None and not quant.is_per_tensor:
+        if kind.dtype is DType.INT32:
+            return Operand(OperandCode.TENSOR_INT32, dims)  # a bias: its scales follow
+        if kind.dtype is not DType.INT8 or quant.block or not quant.is_symmetric:
+            return None
+        assert quant.axis is not None
+        return Operand(PER_CHANNEL, dims, channel_quant=ChannelQuant(quant.axis, quant.scale))
+    if kind.dtype in PLAIN:
+        found = code or PLAIN[kind.dtype]
+        scale = quant.scale[0] if quant is not None and quant.is_symmetric else 0.0
+        return Operand(found, dims, scale=scale)
+    if kind.dtype not in CODED:
+        return None
+    found = code or CODED[kind.dtype]
+    quant = quant or AS_THEY_ARE
+    low, high = ZERO_POINTS[found]
+    if not low <= quant.zero_point[0] <= high:
+        return None
+    return Operand(found, dims, scale=quant.scale[0], zero_point=quant.zero_point[0])
+
+
+def operand_dimensions(shape: Shape) -> tuple[int, ...]:
+    """A shape as operands have it: 0 where an extent isn't known, or is 0, which runs tell."""
+    if shape is None:
+        return ()
+    return tuple(d if isinstance(d, int) else 0 for d in shape) or (1,)
