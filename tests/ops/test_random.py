@@ -280,3 +280,35 @@ def test_seeds_of_run_time(tmp_path):
 def test_draws_that_cannot_be(op, reason):
     with pytest.raises(GraphError, match=reason):
         Builder(Graph()).add(op, [])
+
+
+# -------------------------------------------------------------------- NNAPI
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_nnapi_draws_what_the_seeds_say(known, tmp_path):
+    seeds = np.asarray([4, -5], np.int32)
+    builder = Builder(graph := Graph("main"))
+    values = [builder.input("x", DType.FLOAT32, (2, 3))]
+    values.append(builder.const(seeds) if known else builder.input("seeds", DType.INT32, (2,)))
+    op = Multinomial(samples=COUNT)
+    graph.outputs = [builder.add(op, values, name="y")]
+    path = tmp_path / "y.nnapi"
+    nnconv.save(Model([Signature("", graph)]), path)
+    again = nnconv.load(path)
+    verify_model(again)
+    (node,) = again.graph.nodes
+    assert node.op == (op.replace(seeds=(4, -5)) if known else op)
+    (drawn,) = run_graph(again.graph, [LOGITS, seeds][: len(again.inputs)])
+    classes(drawn)
+    assert np.array_equal(drawn, run(op, LOGITS, seeds))
+
+
+def test_nnapi_has_two_whole_seeds(tmp_path):
+    for seeds, wanted in ((None, (0, 0)), ((7.0,), (7, 0)), ((0.5, 2.0), (0x3F000000, 2))):
+        builder = Builder(graph := Graph("main"))
+        x = builder.input("x", DType.FLOAT32, (2, 3))
+        graph.outputs = [builder.add(Multinomial(samples=3, seeds=seeds), [x], name="y")]
+        nnconv.save(Model([Signature("", graph)]), tmp_path / "y.nnapi")
+        (node,) = nnconv.load(tmp_path / "y.nnapi").graph.nodes
+        assert node.op.seeds == wanted
