@@ -115,6 +115,8 @@ def wrap(node: Node, b: Builder) -> list[Value] | None:
     op, x = _operand(node)
     if op.mode is not PadMode.WRAP or op.before is None or op.after is None or x.shape is None:
         return None
+    if max(*op.before, *op.after) > MOST_ELEMENTS:
+        return None
     a = Arithmetic(b)
     for axis, (before, after) in enumerate(zip(op.before, op.after, strict=True)):
         if before or after:

@@ -59,6 +59,8 @@ def dft_at_run_time(node: Node, b: Builder) -> list[Value] | None:
     assert x is not None
     if x.shape is None or not isinstance(x.shape[-1], int):
         return None
+    if op.length is not None and op.length > DType.INT32.int_range[1]:
+        return None
     n, rank, parts = _Numbers(b), len(x.shape), x.shape[-1]
     perm = _swapping(n, op.axis, axis, rank)
     turned = b.add(Transpose(perm=None), [x, perm])

@@ -243,7 +243,14 @@ class Target(GraphExport):
         return self.const(np.asarray(entries, dtype.numpy))
 
     def scalar(self, number: int, dtype: DType = DType.INT32) -> int:
-        """A constant integer of rank 0."""
+        """A constant integer of rank 0.
+
+        Raises:
+            Refused: it is beyond ``dtype``.
+        """
+        low, high = dtype.int_range
+        if not low <= number <= high:
+            raise Refused(f"{number} is beyond {dtype}")
         return self.const(np.asarray(number, dtype.numpy))
 
     def index(self, value: Value) -> int:
