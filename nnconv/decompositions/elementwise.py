@@ -115,10 +115,15 @@ def add_by_pairs(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def unchanged(node: Node, b: Builder) -> Sequence[Value] | None:
     """The operand, where the bounds let all its numbers through."""
-    (x,) = _operands(node)
+    op, (x,) = node.op, _operands(node)
+    assert isinstance(op, e.Clip)
     y = node.outputs[0]
     if x.type != y.type:
         return None
+    if x.dtype.is_integer and not x.type.has_codes:
+        least, most = x.dtype.int_range
+        if op.low > least or op.high < most:
+            return None
     return [b.add_typed(Identity(), [x], [y.type])[0]]
 
 

@@ -50,7 +50,11 @@ def from_order(x: Value, b: Builder) -> Value:
 def quotient(node: Node, b: Builder) -> Sequence[Value] | None:
     """The quotient of uint64."""
     found = _divided(node, b)
-    return None if found is None else [from_bits(found[0], b)]
+    if found is None:
+        return None
+    result = from_bits(found[0], b)
+    bounds = node.op.activation.bounds if isinstance(node.op, e.Div) else None
+    return [result if bounds is None else b.add(e.Clip(low=bounds[0], high=bounds[1]), [result])]
 
 
 def remainder(node: Node, b: Builder) -> Sequence[Value] | None:

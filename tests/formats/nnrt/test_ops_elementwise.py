@@ -147,6 +147,15 @@ def test_arithmetic(op, dtype, activation):
     check_op(op, {"input1": a, "input2": b}, params, np.asarray(wanted).astype(dtype))
 
 
+@pytest.mark.parametrize(("op", "dtype"), by_types([*ARITHMETIC, "DIV"], "input1"))
+def test_an_activation_cuts_off_what_is_above_6(op, dtype):
+    if dtype.kind == "b":
+        pytest.skip("there is nothing above 6")
+    a, b = np.array([8, 30, 4], dtype), np.array([1, 2, 2], dtype)
+    wanted = np.array([6, 6, {"ADD": 6, "SUB": 2, "MUL": 6, "DIV": 2}[op]], dtype)
+    check_op(op, {"input1": a, "input2": b}, {"activationType": 2}, wanted)
+
+
 @pytest.mark.parametrize("op", [*ARITHMETIC, "DIV"])
 @pytest.mark.parametrize("activation", [0, 1, 2])
 def test_arithmetic_of_codes(op, activation):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from nnconv.formats.nnrt.importer import Importer, Source
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Value
 from nnconv.ops.detection import DetectionPostProcess
 from nnconv.ops.quantize import Cast
 
@@ -23,10 +25,15 @@ def import_detection_post_process(s: Source) -> None:
         classes=s.positive("numClasses"),
         scales=(y, x, height, width),
     )
-    inputs = [s.real(s.stored(name)) for name in ("bbox", "scores", "anchors")]
+    inputs = [_single(s, s.real(s.stored(name))) for name in ("bbox", "scores", "anchors")]
     for index, value in enumerate(s.add_many(op, inputs)):
         dtype = s.result_dtype(index)
         s.bind(index, value if value.dtype is dtype else s.add(Cast(dtype=dtype), [value]))
+
+
+def _single(s: Source, value: Value) -> Value:
+    """Half floats as float32."""
+    return value if value.dtype is DType.FLOAT32 else s.add(Cast(dtype=DType.FLOAT32), [value])
 
 
 IMPORTERS: dict[str, Importer] = {"DETECTION_POST_PROCESS": import_detection_post_process}

@@ -156,7 +156,7 @@ def import_pow(s: Source) -> None:
     scale, shift = s.float("scale"), s.float("shift")
     plain = scale == 1.0 and shift == 0.0
     if plain and base.quant is None:
-        _emit_wide(s, e.Pow(), [base, exponent])
+        _plain_power(s, *widened(s, [base, exponent]))
         return
     if plain:
         s.emit(e.Pow(), [base, exponent])
@@ -170,6 +170,19 @@ def import_pow(s: Source) -> None:
     if s.result_quant() is None and result.dtype is not s.result_dtype():
         result = s.add(Cast(dtype=s.result_dtype()), [result])
     s.emit_real(result)
+
+
+POWERS = frozenset({DType.INT32, DType.INT64, DType.FLOAT16, DType.FLOAT32, DType.FLOAT64})
+"""The types that runtimes raise numbers in; of others, the low bits of an int64 power are right."""
+
+
+def _plain_power(s: Source, base: Value, exponent: Value) -> None:
+    if base.dtype not in POWERS:
+        base, exponent = (s.add(Cast(dtype=DType.INT64), [side]) for side in (base, exponent))
+    if base.dtype is s.result_dtype():
+        s.emit(e.Pow(), [base, exponent])
+    else:
+        s.emit(Cast(dtype=s.result_dtype()), [s.add(e.Pow(), [base, exponent])])
 
 
 def import_exp(s: Source) -> None:
