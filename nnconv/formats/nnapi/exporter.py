@@ -351,7 +351,7 @@ class Target(OperationMaker):
     def stand_in(self, value: Value) -> None:
         """Give an operand to a result of a node that failed."""
         if value not in self._index:
-            kind = TensorType(DType.FLOAT32, (1,))
+            kind = value.type if _fits(value.type) else TensorType(DType.FLOAT32, (1,))
             self._index[value] = self._add(kind, value.name)
 
 
