@@ -142,6 +142,7 @@ def cli() -> None:
 @SHAPES_OPTION
 @click.option("--opset", type=int, help="ONNX opset to write.")
 @LEVEL_OPTION
+@API_OPTION
 @click.option(
     "--io-layout",
     type=click.Choice(["keep", "nhwc", "nchw"]),
@@ -230,7 +231,12 @@ def inspect(*, model: Path, show_graph: bool, as_json: bool) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder to save each output in, as .npy.",
 )
-@click.option("--device", default="onnxruntime:cpu", show_default=True, help="See nnconv devices.")
+@click.option(
+    "--device",
+    default="onnxruntime:cpu",
+    show_default=True,
+    help="See nnconv devices. Several, with commas between, share the model's nodes.",
+)
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random inputs.")
 @click.option("--signature", metavar="NAME", help="Entry point to run. [default: the first]")
 @click.option("--threads", type=THREADS, help="Threads. [default: the runtime's]")
@@ -267,7 +273,7 @@ def run(
             fact["file"] = str(files[fact["name"]])
     if as_json:
         seconds = executable.last_seconds
-        found = {"device": device, "seconds": seconds, "random_inputs": sorted(drawn)}
+        found = {"device": executable.device, "seconds": seconds, "random_inputs": sorted(drawn)}
         print_json({**found, "outputs": facts})
         return
     if drawn:
@@ -282,7 +288,7 @@ def run(
         )
         for fact in facts
     ]
-    title = f"{device}, {1000 * executable.last_seconds:.3g} ms"
+    title = f"{executable.device}, {1000 * executable.last_seconds:.3g} ms"
     print_table(title, ("output", "dtype", "shape", "min", "mean", "max", "file"), rows)
 
 

@@ -23,8 +23,7 @@ from nnconv.backends.base import (
 )
 from nnconv.backends.limits import DeadlineError, Limits, limited
 
-from nnconv import errors
-from nnconv.checks import check_arguments
+from nnconv import checks, errors
 
 if TYPE_CHECKING:
     from nnconv.ir import Model
@@ -85,11 +84,11 @@ def compile(  # noqa: A001 - it is what it does
     from nnconv.ir import Model
 
     if not isinstance(model, Model):
-        check_arguments("path", model=model)
-    check_arguments("text", device=device)
+        checks.check_arguments("path", model=model)
+    checks.check_arguments("text", device=device)
     for name, kind in _OPTION_KINDS.items():
         if name in options:
-            check_arguments(kind, **{name: options[name]})
+            checks.check_arguments(kind, **{name: options[name]})
     names = [name.strip() for name in device.split(",")]
     for name in names:
         if name not in _HOMES:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,13 @@ from nnconv.errors import UsageError
 from nnconv.formats import check_writable, format_for, read_model
 from nnconv.ir.graph import Model, Signature
 from nnconv.ir.types import Shape
-from nnconv.lowering import Lowered, choose_signature, one_entry, to_nnapi, to_onnx, to_tflite
+from nnconv.lowering import (
+    LOWERINGS,
+    VERSION_OPTIONS,
+    Lowered,
+    choose_signature,
+    one_entry,
+)
 
 if TYPE_CHECKING:
     from nnconv.diff.verify import Verification
@@ -118,6 +125,7 @@ def save(
     signature: str | None = None,
     opset: int | None = None,
     feature_level: int | None = None,
+    api: int | None = None,
     io_layout: str = "keep",
     int8: str = "resign",
     quant: str = "keep",
@@ -131,6 +139,7 @@ def save(
         signature: key of the entry point; the first when None.
         opset: ONNX opset.
         feature_level: NNAPI feature level, 1 to 8; the newest when None.
+        api: version of NNRt's API, 1 or 2; the newest when None.
         io_layout: ``keep`` leaves the interface in the source's layout, ``nhwc`` and ``nchw`` move
             image-like inputs and outputs to theirs, where that saves a transpose at the edge.
         int8: ``resign`` keeps int8 activations as uint8 inside (fast on x64), ``keep`` leaves
@@ -153,8 +162,7 @@ def save(
         single,
         path,
         target,
-        opset=opset,
-        feature_level=feature_level,
+        versions={"opset": opset, "feature_level": feature_level, "api": api},
         io_layout=io_layout,
         int8=int8,
         quant=quant,
@@ -166,34 +174,34 @@ def _write(
     path: str | os.PathLike[str],
     target: str,
     *,
-    opset: int | None,
-    feature_level: int | None,
+    versions: Mapping[str, int | None],
     **options: Any,
 ) -> Lowered[Any]:
-    """Bring a model (which is used up) into the target's form and write it."""
+    """Bring a model (which is used up) into the target's form and write it.
+
+    ``versions`` has each format's version that is asked for, under the name of its option.
+    """
     check_writable(target)
-    if target != "onnx" and opset is not None:
-        raise UsageError(f"an opset is ONNX's; {target} has none")
-    if target != "nnapi" and feature_level is not None:
-        raise UsageError(f"a feature level is NNAPI's; {target} has none")
+    option = VERSION_OPTIONS.get(target)
+    for name, version in versions.items():
+        if version is not None and name != option:
+            owner = next(kind for kind, its in VERSION_OPTIONS.items() if its == name)
+            raise UsageError(f"{name} is an option for {owner}; {target} has none")
+    if option is not None:
+        options[option] = versions[option]
     with _no_collection():
-        if target == "onnx":
-            from nnconv.formats.onnx.protobuf import write as write_onnx
+        lowered = LOWERINGS[target](model, **options)
+        import_module(_WRITERS[target]).write(lowered.model, path)
+    return lowered
 
-            onnx = to_onnx(model, opset=opset, **options)
-            write_onnx(onnx.model, path)
-            return onnx
-        if target == "nnapi":
-            from nnconv.formats.nnapi.file import write as write_nnapi
 
-            nnapi = to_nnapi(model, feature_level=feature_level, **options)
-            write_nnapi(nnapi.model, path)
-            return nnapi
-        from nnconv.formats.tflite.encode import write as write_tflite
-
-        tflite = to_tflite(model, **options)
-        write_tflite(tflite.model, path)
-        return tflite
+_WRITERS = {
+    "nnapi": "nnconv.formats.nnapi.file",
+    "nnrt": "nnconv.formats.nnrt.file",
+    "onnx": "nnconv.formats.onnx.protobuf",
+    "tflite": "nnconv.formats.tflite.encode",
+}
+"""The module of each format whose ``write`` makes its files."""
 
 
 def convert(
@@ -207,6 +215,7 @@ def convert(
     input_shapes: Mapping[str, Shape] | None = None,
     opset: int | None = None,
     feature_level: int | None = None,
+    api: int | None = None,
     io_layout: str = "keep",
     int8: str = "resign",
     quant: str = "keep",
@@ -224,6 +233,7 @@ def convert(
         input_shapes: shapes to give to inputs, by name.
         opset: ONNX opset.
         feature_level: NNAPI feature level, 1 to 8; the newest when None.
+        api: version of NNRt's API, 1 or 2; the newest when None.
         io_layout: see ``save``.
         int8: see ``save``.
         quant: see ``save``; ``float`` gives another model, which ``verify`` can't compare.
@@ -245,11 +255,8 @@ def convert(
     check_writable(target)
     if _same_file(src, dst):
         raise UsageError(f"{os.fspath(dst)} is the source file; choose another name")
-    if verify and quant == "float":
-        raise UsageError(
-            "a model in floats rounds otherwise than its quantized source: nothing to verify",
-            hint="Verify the conversion with quant keep, and judge the floats by accuracy.",
-        )
+    if verify:
+        _check_verifiable(quant)
     model = load(src, source_format, input_shapes=input_shapes)
     entry = choose_signature(model, signature)
     report = ConversionReport(
@@ -267,14 +274,31 @@ def convert(
         model,
         dst,
         target,
-        opset=opset,
-        feature_level=feature_level,
+        versions={"opset": opset, "feature_level": feature_level, "api": api},
         io_layout=io_layout,
         int8=int8,
         quant=quant,
     )
+    _tell_written(report, lowered, entry)
+    if verify:
+        from nnconv.diff.verify import verify_conversion
+
+        report.verification = verify_conversion(report, kept, seed=seed)
+    return report
+
+
+def _check_verifiable(quant: str) -> None:
+    if quant == "float":
+        raise UsageError(
+            "a model in floats rounds otherwise than its quantized source: nothing to verify",
+            hint="Verify the conversion with quant keep, and judge the floats by accuracy.",
+        )
+
+
+def _tell_written(report: ConversionReport, lowered: Lowered[Any], entry: Signature) -> None:
+    """Put into a report what was written."""
     report.opset = lowered.written.opset
-    if target == "nnapi":
+    if report.target_format == "nnapi":
         from nnconv.formats.nnapi.check import least_level
 
         report.feature_level = least_level(lowered.model)
@@ -283,11 +307,6 @@ def convert(
     report.notes += lowered.written.notes
     report.counts = lowered.written.counts
     _describe_interface(report, entry, lowered.written)
-    if verify:
-        from nnconv.diff.verify import verify_conversion
-
-        report.verification = verify_conversion(report, kept, seed=seed)
-    return report
 
 
 def _same_file(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> bool:

@@ -5,31 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nnconv.checks import check_arguments
 from nnconv.errors import Reason, UnsupportedError, UsageError
 from nnconv.formats import check_writable, detect, read_model
 from nnconv.ir.graph import Model
-from nnconv.lowering import Lowered, choose_signature, one_entry, to_nnapi, to_onnx, to_tflite
+from nnconv.lowering import (
+    LOWERINGS,
+    VERSION_OPTIONS,
+    Lowered,
+    choose_signature,
+    one_entry,
+)
 
 if TYPE_CHECKING:
     from nnconv.formats.findings import Finding
     from nnconv.ir.types import Shape
 
-_LOWERINGS: dict[str, Callable[..., Lowered[Any]]] = {
-    "nnapi": to_nnapi,
-    "onnx": to_onnx,
-    "tflite": to_tflite,
-}
-"""What brings a model into the form of each format."""
-
 _VERSIONS = {"onnx": "opset", "nnapi": "feature level", "nnrt": "API version"}
 """What the versions of a format are called, of those that a model may choose among."""
-
-
-_OPTIONS = {"onnx": "opset", "nnapi": "feature_level", "nnrt": "api"}
-"""The options that ask for them."""
 
 
 @dataclass(frozen=True)
@@ -140,15 +135,15 @@ def check(
     entry = choose_signature(model, signature)
 
     def attempt(version: int | None) -> UnsupportedError | Lowered[Any]:
-        option = {_OPTIONS[to]: version} if to in _OPTIONS else {}
+        option = {VERSION_OPTIONS[to]: version} if to in VERSION_OPTIONS else {}
         try:
-            return _LOWERINGS[to](one_entry(model, entry), **option)
+            return LOWERINGS[to](one_entry(model, entry), **option)
         except UnsupportedError as error:
             return error
 
     result = attempt(asked)
     found = _told(result) if isinstance(result, UnsupportedError) else ()
-    least = _least_level(attempt, asked, result) if to == "nnapi" else _least_opset(result)
+    least = _LEAST.get(to, _least_opset)(attempt, asked, result)
     return CheckReport(source, kind, to, _VERSIONS.get(to, ""), asked, least, found)
 
 
@@ -158,7 +153,13 @@ def _told(error: UnsupportedError) -> tuple[Obstacle, ...]:
     )
 
 
-def _least_opset(result: UnsupportedError | Lowered[Any]) -> int | None:
+Attempt: TypeAlias = "Callable[[int | None], UnsupportedError | Lowered[Any]]"
+"""Brings the model into the form of a version of the target, or tells why that can't be."""
+
+
+def _least_opset(
+    _attempt: Attempt, _asked: int | None, result: UnsupportedError | Lowered[Any]
+) -> int | None:
     """The opset that would do where one was too old; None where that isn't all."""
     if not isinstance(result, UnsupportedError):
         return None
@@ -166,10 +167,21 @@ def _least_opset(result: UnsupportedError | Lowered[Any]) -> int | None:
     return max(opsets) if all(opsets) else None
 
 
+def _least_api(
+    attempt: Attempt, asked: int | None, result: UnsupportedError | Lowered[Any]
+) -> int | None:
+    """The least version of NNRt's API in which the model can be written."""
+    from nnconv.formats.nnrt.types import NEWEST, VERSIONS
+
+    for version in VERSIONS:
+        known = version == (NEWEST if asked is None else asked)
+        if not isinstance(result if known else attempt(version), UnsupportedError):
+            return version
+    return None
+
+
 def _least_level(
-    attempt: Callable[[int | None], UnsupportedError | Lowered[Any]],
-    asked: int | None,
-    result: UnsupportedError | Lowered[Any],
+    attempt: Attempt, asked: int | None, result: UnsupportedError | Lowered[Any]
 ) -> int | None:
     """The least feature level at which the model can be written: each knows what those below do."""
     from nnconv.formats.nnapi.check import least_level
@@ -189,6 +201,9 @@ def _least_level(
         else:
             high = max(low, min(middle, least_level(tried.model)))
     return high
+
+
+_LEAST = {"nnapi": _least_level, "nnrt": _least_api}
 
 
 def _check_nnapi(source: str, level: int | None) -> CheckReport:

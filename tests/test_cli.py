@@ -169,7 +169,8 @@ def test_debug_shows_the_traceback_of_an_internal_error(convert, model):
 
 def test_options_reach_the_conversion(convert, model):
     arguments = (
-        "--verify --seed 7 --opset 17 --feature-level 3 --io-layout nchw --int8 keep --quant float"
+        "--verify --seed 7 --opset 17 --feature-level 3 --api v1 --io-layout nchw --int8 keep "
+        "--quant float"
     )
     shapes = ["--input-shape", "a=b=1,2,3", "--input-shape", "s="]
     assert main(["convert", model, "o.onnx", *arguments.split(), *shapes, "--signature", "f"]) == 0
@@ -180,6 +181,7 @@ def test_options_reach_the_conversion(convert, model):
         "seed": 7,
         "opset": 17,
         "feature_level": 3,
+        "api": 1,
         "io_layout": "nchw",
         "int8": "keep",
         "quant": "float",

@@ -63,6 +63,7 @@ FITTING = {
     "threads": (int,),
     "opset": (int, type(None)),
     "feature_level": (int, type(None)),
+    "api": (int, type(None)),
     "input_shapes": (dict, type(None)),
     "format": (str, type(None)),
     "source_format": (str, type(None)),

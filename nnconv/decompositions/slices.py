@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from itertools import groupby
 
+import numpy as np
+
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.extents import saturated
 from nnconv.decompositions.pad import PAD
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
+from nnconv.ir.types import static_shape
+from nnconv.ops import elementwise as e
 from nnconv.ops import slices as o
+from nnconv.ops.gather import Gather
+from nnconv.ops.shape import Reshape
 
 
 def reverse_behind(node: Node, b: Builder) -> list[Value] | None:
@@ -55,8 +62,36 @@ def reverse_in_turn(node: Node, b: Builder) -> list[Value] | None:
     return [x]
 
 
+def update_by_choice(node: Node, b: Builder) -> list[Value] | None:
+    """DynamicUpdateSlice of known extents: each element is chosen from x or from the update.
+
+    Along each dimension the update's elements are gathered to where they belong, the nearest ones
+    standing for those beyond its edges.
+    """
+    x, update, starts = (node.operand(i) for i in range(3))
+    extents, sizes = static_shape(x.shape), static_shape(update.shape)
+    if not extents or sizes is None or 0 in sizes:
+        return None
+    starts = saturated(b, starts)
+    inside = None
+    for axis, (extent, size) in enumerate(zip(extents, sizes, strict=True)):
+        start = b.add(Gather(axis=0), [starts, b.const(np.asarray([axis], np.int32))])
+        start = b.add(e.Maximum(), [start, b.const(np.zeros(1, np.int32))])
+        start = b.add(e.Minimum(), [start, b.const(np.full(1, extent - size, np.int32))])
+        places = b.add(e.Sub(), [b.const(np.arange(extent, dtype=np.int32)), start])
+        low, high = b.const(np.zeros(1, np.int32)), b.const(np.full(1, size - 1, np.int32))
+        within = b.add(e.Maximum(), [b.add(e.Minimum(), [places, high]), low])
+        update = b.add(Gather(axis=axis), [update, within])
+        shape = [1] * len(extents)
+        shape[axis] = extent
+        here = b.add(Reshape(shape=tuple(shape)), [b.add(e.Equal(), [places, within])])
+        inside = here if inside is None else b.add(e.LogicalAnd(), [inside, here])
+    return [b.add(e.Select(), [inside, update, x])]
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     o.Slice: (reverse_behind,),
     o.Reverse: (reverse_in_turn,),
+    o.DynamicUpdateSlice: (update_by_choice,),
     o.Pad: PAD,
 }

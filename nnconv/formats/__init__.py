@@ -29,7 +29,7 @@ FORMATS = ("tflite", "onnx", "nnapi", "nnrt")
 READABLE = FORMATS
 """Formats whose folder has a ``reader`` and a ``summary``."""
 
-WRITABLE = ("tflite", "onnx", "nnapi")
+WRITABLE = FORMATS
 
 _HEAD_BYTES = 4096
 """How much of a file is looked at to tell its format."""

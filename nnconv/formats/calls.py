@@ -6,6 +6,7 @@ output of the model.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import zip_longest
@@ -57,7 +58,7 @@ def gather_importers(package: ModuleType) -> dict[str, Callable[[Any], None]]:
     return table
 
 
-class StepImport:
+class StepImport(ABC):
     """One graph of such a model being imported.
 
     Attributes:
@@ -80,29 +81,29 @@ class StepImport:
 
     # What a format says of its models.
 
+    @abstractmethod
     def name_of(self, index: int) -> str:
         """What the value of an operand is called."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stated(self, index: int) -> TensorType:
         """What the model says of an operand: dtype, shape, quantization."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_binding(self, index: int) -> bool:
         """Whether the extents that the model states of a result must be right."""
-        raise NotImplementedError
 
+    @abstractmethod
     def data_of(self, index: int) -> np.ndarray | None:
         """The elements of a constant; None for any other operand."""
-        raise NotImplementedError
 
+    @abstractmethod
     def source_of(self, operation: Any, index: int) -> StepSource:
         """The context of importing an operation.
 
         Raises:
             InvalidModelError: it has a form that the format doesn't know.
         """
-        raise NotImplementedError
 
     # What is common.
 
@@ -206,7 +207,7 @@ def imported(scope: StepImport, outputs: Sequence[int]) -> Model:
     return Model(signatures=[entry], format=scope.format, source=scope.path)
 
 
-class StepSource:
+class StepSource(ABC):
     """One operation being imported: what adds nodes for it, and where its results go.
 
     Attributes:
@@ -228,9 +229,9 @@ class StepSource:
 
     # ---------------------------------------------------------------- operands
 
+    @abstractmethod
     def operand(self, name: str) -> Value:
         """A required input."""
-        raise NotImplementedError
 
     def ints(self, name: str) -> tuple[Integer, ...] | None:
         """The elements of an integer tensor, flat; None where they are computed at run time."""
@@ -285,9 +286,9 @@ class StepSource:
 
     # ---------------------------------------------------------------- results
 
+    @abstractmethod
     def result_quant(self, index: Integer = 0) -> Quant | None:
         """The parameters that a result gets."""
-        raise NotImplementedError
 
     def add(
         self,

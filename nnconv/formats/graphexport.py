@@ -6,6 +6,7 @@ decomposed (``nnconv.decompositions``), and what came of it is exported in turn.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -60,7 +61,7 @@ class FileExport:
         ]
 
 
-class GraphExport:
+class GraphExport(ABC):
     """A graph being exported, as exporters see it.
 
     Attributes:
@@ -77,28 +78,28 @@ class GraphExport:
 
     # ---------------------------------------------------------------- what a format says
 
+    @abstractmethod
     def exporter_of(self, op: type[Op]) -> Callable[[Node, Any], None] | None:
         """The exporter of an op."""
-        raise NotImplementedError
 
     def unfit(self, node: Node) -> list[UnsupportedItem]:
         """What keeps a node from being exported in whatever form."""
         return []
 
-    def vet(self, node: Node) -> None:
+    def vet(self, node: Node) -> None:  # noqa: B027 - most formats have nothing to see to
         """See to a node before its exporter does.
 
         Raises:
             Refused: it must become something else.
         """
 
+    @abstractmethod
     def growing(self) -> tuple[list[Any] | dict[Any, Any], ...]:
         """Everything that an exporter adds to: a refused node's additions are taken out again."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stand_in(self, value: Value) -> None:
         """Let a value of a node that failed have something, so that the rest is looked at too."""
-        raise NotImplementedError
 
     # ---------------------------------------------------------------- refusals
 

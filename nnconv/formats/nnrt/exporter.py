@@ -187,7 +187,7 @@ class Target(GraphExport):
             data = np.ascontiguousarray(data).view(NUMPY[code]).reshape(data.shape)
         assert kind.shape is not None, "its rank is known"
         dims = [extent if isinstance(extent, int) else -1 for extent in kind.shape]
-        self.tensors.append(Tensor(code, dims, quant=_params(kind), data=data, name=name))
+        self.tensors.append(Tensor(code, dims, quant=params_of(kind), data=data, name=name))
         return len(self.tensors) - 1
 
     # ---------------------------------------------------------------- operations
@@ -282,8 +282,10 @@ class Target(GraphExport):
         node = self.current
         assert node is not None
         operands = tuple(data_operands(node))
-        if not spec.quantized and node.op.quant_rule is QuantRule.REAL and _has_codes(node):
-            raise self.to_floats(f"{spec.name} takes codes as integers")
+        if node.op.quant_rule is QuantRule.REAL and (
+            _has_wide_codes(node) or (_has_codes(node) and not spec.quantized)
+        ):
+            raise self.to_floats(f"{spec.name} takes such codes as integers")
         for formal, index in zip(
             spec.input_specs(len(operation.inputs)), operation.inputs, strict=False
         ):
@@ -403,8 +405,17 @@ def _has_codes(node: Node) -> bool:
     return any(v is not None and v.type.has_codes for v in (*node.inputs, *node.outputs))
 
 
-def _params(kind: TensorType) -> QuantParams | None:
-    if kind.quant is None or not kind.has_codes:
+def _has_wide_codes(node: Node) -> bool:
+    """Whether data have codes whose parameters can't be stated."""
+    data = [node.inputs[i] for i in data_operands(node)]
+    return any(
+        v is not None and v.type.has_codes and v.dtype not in CODES for v in (*data, *node.outputs)
+    )
+
+
+def params_of(kind: TensorType) -> QuantParams | None:
+    """The parameters of a tensor of a type; those of wide codes can't be stated."""
+    if kind.quant is None or kind.dtype not in CODES:
         return None
     count = len(kind.quant.scale)
     zero_points = kind.quant.zero_point
@@ -417,8 +428,6 @@ def _misfit(kind: TensorType) -> str | None:
     """Why NNRt has no tensor of a type; None if it has."""
     if kind.dtype not in FROM_DTYPE:
         return f"is {kind.dtype}, NNRt has no such type"
-    if kind.has_codes and kind.dtype not in CODES and kind.dtype is not DType.INT32:
-        return f"is {kind}, NNRt's codes have 8 bits"
     quant = kind.quant if kind.has_codes else None
     if quant is not None and not quant.is_per_tensor and (quant.block or quant.axis != 0):
         return f"is {kind}, whose scales aren't those of the first dimension"

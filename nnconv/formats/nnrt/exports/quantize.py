@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnconv.formats.nnrt.exporter import CODES, Exporter, Ref, Target
+from nnconv.formats.nnrt.exporter import CODES, Exporter, Ref, Target, params_of
 from nnconv.formats.nnrt.types import FROM_DTYPE
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -68,7 +68,7 @@ def export_bitcast(node: Node, t: Target) -> None:
     if x.data is not None:
         t.constant(y, x.data)
         return
-    if x.quant == y.quant:
+    if params_of(x.type) == params_of(y.type):
         t.keep(x, y)
         return
     times = t.ints([1] * max(len(t.shape(x)), 1))
