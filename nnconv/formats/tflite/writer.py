@@ -12,6 +12,7 @@ from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
 from nnconv.formats.tflite.exporter import FileTarget
 from nnconv.formats.tflite.ownstates import find_own_states
 from nnconv.formats.tflite.resources import keep_states
+from nnconv.formats.tflite.sharing import keep_apart
 from nnconv.formats.written import Written
 from nnconv.ir.graph import Model, Signature
 
@@ -50,6 +51,8 @@ def to_wire(
     if signature.states:
         kept = [value in target.kept for value in graph.inputs[-len(signature.states) :]]
         keep_states(subgraphs, signature.states, kept)
+    for subgraph in subgraphs:
+        keep_apart(subgraph)
     file = build.File(
         subgraphs,
         signatures=_signatures(model, signature, subgraphs[0]),
