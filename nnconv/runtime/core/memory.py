@@ -112,7 +112,7 @@ def shared(size: int) -> FileRegion:
         with _unnamed_file() as file:
             file.truncate(size)
             region = FileRegion(size, READ | WRITE, file.fileno(), 0)
-    except OSError as error:
+    except (OSError, FileDescriptorError) as error:
         raise MapError(f"{size} bytes can't be had: {error}") from error
     region.view(writable=True)
     return region

@@ -1,6 +1,8 @@
 """The programming model as a program uses it."""
 
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -216,6 +218,24 @@ def test_tensors_share_memory_by_descriptor():
     view = first.get_data_buffer()
     first.destroy()
     assert view.view(np.float32)[0] == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_tensors_fail_where_there_are_no_more_descriptors():
+    import resource
+
+    made = []
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(list(Path("/proc/self/fd").iterdir()))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 20, limits[1]))
+    try:
+        error = fails(ReturnCode.NULL_PTR, lambda: made.extend(device_tensor() for _ in range(40)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert 0 < len(made) < 20
+    assert "24 bytes" in str(error)
+    made.clear()
+    device_tensor()
 
 
 def test_descriptions_tell_what_was_set():
