@@ -351,8 +351,10 @@ class Target(OperationMaker):
     def stand_in(self, value: Value) -> None:
         """Give an operand to a result of a node that failed."""
         if value not in self._index:
-            kind = value.type if _fits(value.type) else TensorType(DType.FLOAT32, (1,))
-            self._index[value] = self._add(kind, value.name)
+            try:
+                self._index[value] = self._add(value.type, value.name)
+            except Refused:
+                self._index[value] = self._add(TensorType(DType.FLOAT32, (1,)), value.name)
 
 
 def export_lacking(node: Node, t: Target) -> None:
