@@ -11,10 +11,12 @@ from nnconv.formats.nnapi import file
 from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand
 from support.cts import Vector, judge, requests_of, verdict_of
 
-DEVICES = {"onnx": "onnxruntime:cpu", "tflite": "litert:cpu", "nnapi": "reference"}
+DEVICES = {"onnx": "onnxruntime:cpu", "tflite": "litert:cpu", "nnapi": "reference", "nnrt": "reference"}
 """What runs the last file of a route."""
 
-ROUTES = ("reference", "onnx", "tflite", "nnapi", "onnx-nnapi", "tflite-nnapi")
+ROUTES = (
+    "reference", "onnx", "tflite", "nnapi", "nnrt", "onnx-nnapi", "tflite-nnapi", "nnrt-nnapi",
+)  # fmt: skip
 """``reference`` runs a vector as it is; of the others each part is the format of a file."""
 
 
@@ -57,7 +59,7 @@ def run_by_way_of(vector: Vector, route: str, folder: Path) -> list[np.ndarray]:
     results = executable.run(dict(zip(names, feeds, strict=True)))
     executable.close()
     outputs = [np.asarray(results[info.name]) for info in executable.outputs]
-    if formats[-1] == "nnapi":  # which has tensors of rank 1 for what is a scalar elsewhere
+    if formats[-1] in ("nnapi", "nnrt"):  # which have rank 1 for what is a scalar elsewhere
         outputs = [
             got.reshape(()) if not want.dimensions and got.shape == (1,) else got
             for got, want in zip(outputs, vector.expected, strict=True)
