@@ -20,9 +20,7 @@ from nnconv.ops.quantize import Bitcast, Cast
 
 
 def _operands(node: Node) -> tuple[Value, Value]:
-    x, y = node.inputs
-    assert x is not None
-    assert y is not None
+    x, y = (node.operand(i) for i in range(2))
     return x, y
 
 
@@ -86,8 +84,7 @@ def bitwise_xor(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def bitwise_not(node: Node, b: Builder) -> Sequence[Value]:
     """What all bits set differ in."""
-    x = node.inputs[0]
-    assert x is not None
+    x = node.operand(0)
     if x.dtype.bits < 64:
         full = -1 if x.dtype.is_signed else x.dtype.int_range[1]
         return [b.add(e.BitwiseXor(), [x, scalar(b, full, x)])]

@@ -12,13 +12,13 @@ from nnconv.ir.types import static_shape
 from nnconv.ops.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToDepth
 from nnconv.ops.gather import Gather
 from nnconv.ops.shape import Reshape, Transpose
+from nnconv.ops.slices import Pad
 
 
 def by_moves(node: Node, b: Builder) -> list[Value] | None:
     """DepthToSpace, SpaceToDepth with depth outermost, of at most one open extent."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, DepthToSpace | SpaceToDepth)
-    assert x is not None
     if not op.column_row_depth or op.layout is not Layout.NHWC or not x.shape or not y.shape:
         return None
     n = x.shape[0] if isinstance(x.shape[0], int) else -1
@@ -69,9 +69,23 @@ def by_turning(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(Transpose(perm=(0, rank - 1, *range(1, rank - 1))), [moved], quant=y.quant)]
 
 
+def pads_apart(node: Node, b: Builder) -> list[Value] | None:
+    """SpaceToBatch of what was padded before."""
+    op, x, y = node.op, node.operand(0), node.outputs[0]
+    assert isinstance(op, SpaceToBatch)
+    if op.channels_first or x.shape is None or not op.pads or op.block is None:
+        return None
+    if not any(side for pair in op.pads for side in pair):
+        return None
+    rest = (0,) * (len(x.shape) - 1 - len(op.pads))
+    before, after = ((0, *(pair[i] for pair in op.pads), *rest) for i in (0, 1))
+    padded = b.add(Pad(before=before, after=after), [x], quant=x.quant)
+    return [b.add(op.replace(pads=((0, 0),) * len(op.pads)), [padded], quant=y.quant)]
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     DepthToSpace: (by_moves, by_channels),
     SpaceToDepth: (by_moves, by_channels),
-    SpaceToBatch: (by_turning,),
+    SpaceToBatch: (by_turning, pads_apart),
     BatchToSpace: (by_turning,),
 }

@@ -37,9 +37,8 @@ def part_of(x: Value, axis: int, start: int, count: int, b: Builder) -> Value:
 
 def add_up(node: Node, b: Builder) -> list[Value] | None:
     """Col2Im of known shapes: the sum of what each place of the block gives, spread and moved."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.Col2Im)
-    assert x is not None
     shape, result = static_shape(x.shape), static_shape(y.shape)
     if shape is None or result is None or op.block is None:
         return None

@@ -43,9 +43,8 @@ def _place(x: Value, b: Builder) -> Value | None:
 
 def trilu(node: Node, b: Builder) -> Sequence[Value] | None:
     """Zeros where the place is on the other side of the diagonal."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, d.Trilu)
-    assert x is not None
     if x.shape is None or x.quant is not None:
         return None
     if 0 in x.shape[-2:]:
@@ -65,17 +64,15 @@ def trilu(node: Node, b: Builder) -> Sequence[Value] | None:
 def _shift(op: d.Trilu, node: Node, b: Builder) -> Value:
     if op.k is not None:
         return b.const(np.asarray(op.k, np.int32))
-    k = node.inputs[1]
-    assert k is not None
+    k = node.operand(1)
     flat = k if k.shape == () else b.add(Reshape(shape=()), [k])
     return flat if flat.dtype is DType.INT32 else b.add(Cast(dtype=DType.INT32), [flat])
 
 
 def eye_like(node: Node, b: Builder) -> Sequence[Value] | None:
     """Whether the place is on the diagonal; a constant where the shape is known."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, d.EyeLike)
-    assert x is not None
     if x.shape is None:
         return None
     place = _place(x, b)
@@ -90,8 +87,7 @@ def eye_like(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def matrix_diag(node: Node, b: Builder) -> Sequence[Value] | None:
     """The vector as rows, where the place is on the diagonal."""
-    x, y = node.inputs[0], node.outputs[0]
-    assert x is not None
+    x, y = node.operand(0), node.outputs[0]
     if x.quant is not None or x.shape is None or not isinstance(x.shape[-1], int):
         return None
     rows = b.add(Unsqueeze(axes=(len(x.shape) - 1,)), [x])
@@ -101,9 +97,7 @@ def matrix_diag(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def matrix_set_diag(node: Node, b: Builder) -> Sequence[Value] | None:
     """The diagonal as rows or columns, whichever are fewer, where the place is on it."""
-    x, diagonal = node.inputs
-    assert x is not None
-    assert diagonal is not None
+    x, diagonal = (node.operand(i) for i in range(2))
     if x.quant is not None or x.shape is None:
         return None
     rows, columns = x.shape[-2:]

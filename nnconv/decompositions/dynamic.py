@@ -78,8 +78,7 @@ def reshape(node: Node, b: Builder) -> list[Value] | None:
     """
     op, x = node.op, node.operand(0)
     assert isinstance(op, d.DynamicReshape)
-    target = node.inputs[1]
-    assert target is not None, "the verifier wants a shape"
+    target = node.operand(1)
     shape = as_int32(b, target)
     if op.keeps and x.shape != () and not _is_extents(target):
         kept = _with_extents(b, x, shape)

@@ -12,8 +12,7 @@ from nnconv.ops.quantize import Cast, LooseCast
 
 def of_integers(node: Node, b: Builder) -> Sequence[Value] | None:
     """The same op on float32, its result truncated, where the first operand is of integers."""
-    x = node.inputs[0]
-    assert x is not None
+    x = node.operand(0)
     if not x.dtype.is_integer or x.quant is not None:
         return None
     floats = b.add(node.op, [b.add(Cast(dtype=DType.FLOAT32), [x]), *node.inputs[1:]])

@@ -59,9 +59,7 @@ _EXPONENT_BITS = 6
 
 def power(node: Node, b: Builder) -> Sequence[Value] | None:
     """Powers of mixed types in floats; those of integers by squaring."""
-    base, exponent = node.inputs
-    assert base is not None
-    assert exponent is not None
+    base, exponent = (node.operand(i) for i in range(2))
     if base.quant is not None or exponent.quant is not None:
         return None
     if base.dtype.is_integer and exponent.dtype.is_integer:

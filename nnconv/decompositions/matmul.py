@@ -20,9 +20,7 @@ from nnconv.ops.shape import BroadcastTo, Reshape, Squeeze, Transpose, Unsqueeze
 
 
 def _operands(node: Node) -> tuple[Value, Value]:
-    a, b = node.inputs
-    assert a is not None
-    assert b is not None
+    a, b = (node.operand(i) for i in range(2))
     return a, b
 
 

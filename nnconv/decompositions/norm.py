@@ -28,9 +28,8 @@ def _number(b: Builder, number: float, like: Value) -> Value:
 
 def by_sum(node: Node, b: Builder) -> list[Value] | None:
     """LpNormalization: zeros stay zeros."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, n.LpNormalization)
-    assert x is not None
     over = ReduceSum(axes=(op.axis,), keep_dims=True)
     if op.p == 2:
         norm = b.add(e.Sqrt(), [b.add(over, [b.add(e.Mul(), [x, x])])])
@@ -42,9 +41,8 @@ def by_sum(node: Node, b: Builder) -> list[Value] | None:
 
 def by_pool(node: Node, b: Builder) -> list[Value] | None:
     """LocalResponseNormalization: the sum of neighbours is a multiple of a mean over channels."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, n.LocalResponseNormalization)
-    assert x is not None
     if x.shape is None or not 0 < op.axis < len(x.shape) or not x.dtype.is_float:
         return None
     if not isinstance(x.shape[op.axis], int):
@@ -99,9 +97,8 @@ def _inverse_power(base: Value, beta: float, b: Builder) -> Value:
 
 def softmax(node: Node, b: Builder) -> list[Value] | None:
     """Softmax by powers and their sum: along other dimensions than the last a fifth of the time."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, n.Softmax)
-    assert x is not None
     if x.type.rank == 0:
         return [b.add(e.Exp(), [b.add(e.Sub(), [x, x])])]
     scaled = x if op.beta == 1 else b.add(e.Mul(), [x, _number(b, op.beta, x)])
@@ -112,9 +109,8 @@ def softmax(node: Node, b: Builder) -> list[Value] | None:
 
 def log_softmax(node: Node, b: Builder) -> list[Value] | None:
     """LogSoftmax by powers, their sum and its logarithm."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, n.LogSoftmax)
-    assert x is not None
     if x.type.rank == 0:
         return [b.add(e.Sub(), [x, x])]
     moved = _less_greatest(x, op.axis, b)
@@ -130,9 +126,8 @@ def _less_greatest(x: Value, axis: int, b: Builder) -> Value:
 
 def hardmax(node: Node, b: Builder) -> list[Value] | None:
     """Hardmax: whether the place is that of the greatest."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, n.Hardmax)
-    assert x is not None
     if x.type.rank == 0:
         return [b.add(e.Exp(), [b.add(e.Sub(), [x, x])])]
     if x.shape is None:
@@ -145,9 +140,8 @@ def hardmax(node: Node, b: Builder) -> list[Value] | None:
 
 def l2_by_sum(node: Node, b: Builder) -> list[Value] | None:
     """L2Normalization: the norm is at least epsilon."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, n.L2Normalization)
-    assert x is not None
     squares = b.add(e.Mul(), [x, x])
     total = b.add(ReduceSum(axes=(op.axis,), keep_dims=True), [squares])
     norm = b.add(e.Sqrt(), [b.add(e.Maximum(), [total, _number(b, op.epsilon**2, x)])])

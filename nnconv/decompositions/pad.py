@@ -29,9 +29,8 @@ MOST_ELEMENTS = 1 << 24
 
 
 def _operand(node: Node) -> tuple[Pad, Value]:
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, Pad)
-    assert x is not None
     return op, x
 
 

@@ -271,8 +271,7 @@ def det(node: Node, b: Builder) -> Sequence[Value] | None:
 
     The row of the column's greatest element is taken out, and with it the column out of the others.
     """
-    x = node.inputs[0]
-    assert x is not None
+    x = node.operand(0)
     count = x.shape[-1] if x.shape is not None else None
     if not isinstance(count, int) or x.shape is None or not isinstance(x.shape[-2], int):
         return None

@@ -45,9 +45,8 @@ def decompose_dynamic_quantize(node: Node, b: Builder) -> list[Value] | None:
 
 def quantize_by_arithmetic(node: Node, b: Builder) -> list[Value] | None:
     """Quantize by its formula, on float32: for codes that no kernel makes."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, Quantize)
-    assert x is not None
     if y.quant is None or y.quant.block:
         return None
     if x.type.has_codes:
@@ -66,9 +65,8 @@ def quantize_by_arithmetic(node: Node, b: Builder) -> list[Value] | None:
 
 def dequantize_by_arithmetic(node: Node, b: Builder) -> list[Value] | None:
     """Dequantize by its formula, on float32: for codes that no kernel reads."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, Dequantize)
-    assert x is not None
     if x.quant is None or x.quant.block:
         return None
     scale, point = _spread(x.quant, x, b)
@@ -89,9 +87,8 @@ def _spread(quant: Quant, x: Value, b: Builder) -> tuple[Value, Value]:
 
 def cast_by_bits(node: Node, b: Builder) -> list[Value] | None:
     """A Cast from or to uint64 by int64 of the same bits."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, Cast)
-    assert x is not None
     if x.dtype is DType.UINT64:
         same = b.add(Bitcast(dtype=DType.INT64), [x])
         if op.dtype is DType.INT64:
@@ -114,9 +111,8 @@ _SMALL = frozenset({DType.INT2, DType.INT4, DType.UINT4})
 
 def cast_by_floats(node: Node, b: Builder) -> list[Value] | None:
     """A Cast from or to fewer than 8 bits by float32, which holds their numbers."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, Cast)
-    assert x is not None
     if x.dtype is op.dtype or x.dtype is DType.FLOAT32 or not _SMALL & {x.dtype, op.dtype}:
         return None
     number = b.add(Cast(dtype=DType.FLOAT32), [x])
@@ -127,9 +123,8 @@ def cast_by_floats(node: Node, b: Builder) -> list[Value] | None:
 
 def cast_to_low_bits(node: Node, b: Builder) -> list[Value] | None:
     """A LooseCast to fewer than 8 bits: the low ones, found in floats."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, LooseCast)
-    assert x is not None
     if op.dtype.bits >= 8 or x.dtype is not DType.FLOAT32:
         return None
     least = b.const(np.asarray(op.dtype.int_range[0], np.float32))

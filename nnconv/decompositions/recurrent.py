@@ -264,10 +264,9 @@ class _Side:
 
 def decompose_layer(node: Node, b: Builder) -> Sequence[Value] | None:
     """A layer, direction by direction."""
-    op, graph, x = node.op, node.graph, node.inputs[0]
+    op, graph, x = node.op, node.graph, node.operand(0)
     assert isinstance(op, Layer)
     assert graph is not None
-    assert x is not None
     if cells_of(node) is None or x.shape is None:
         return None
     going_out = graph.output_set()

@@ -225,27 +225,29 @@ def arg_of_greatest(node: Node, b: Builder) -> Sequence[Value] | None:
 # -------------------------------------------------------------------- running products
 
 
-def cumprod_by_doubling(node: Node, b: Builder) -> Sequence[Value] | None:
-    """Products of 1, 2, 4 ... neighbours, each from two of the half length."""
+def running_by_doubling(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Sums or products of 1, 2, 4 ... neighbours, each from two of the half length."""
     op, x = node.op, node.operand(0)
-    assert isinstance(op, r.CumProd)
+    assert isinstance(op, r.CumSum)
     if x.shape is None:
         return None
     if op.axis is None:
-        return _cumprod_along_any(node, b)
+        return _running_along_any(node, b)
     extent = x.shape[op.axis]
     if not isinstance(extent, int):
         return None
-    result = _moved(x, op.axis, 1, b, back=op.reverse) if op.exclusive else x
+    joined, free = (e.Mul(), 1.0) if isinstance(op, r.CumProd) else (e.Add(), 0.0)
+    result = _moved(x, op.axis, 1, b, back=op.reverse, free=free) if op.exclusive else x
     step = 1
     while step < extent:
-        result = b.add(e.Mul(), [result, _moved(result, op.axis, step, b, back=op.reverse)])
+        other = _moved(result, op.axis, step, b, back=op.reverse, free=free)
+        result = b.add(joined, [result, other])
         step *= 2
     return [result if result is not x else b.add_typed(Identity(), [x], [x.type])[0]]
 
 
-def _moved(x: Value, axis: int, step: int, b: Builder, *, back: bool) -> Value:
-    """Elements moved ``step`` places on along an axis (or back), ones in the free places."""
+def _moved(x: Value, axis: int, step: int, b: Builder, *, back: bool, free: float) -> Value:
+    """Elements moved ``step`` places on along an axis (or back), a number in the free places."""
     assert x.shape is not None
     extent, rank = x.shape[axis], len(x.shape)
     assert isinstance(extent, int)
@@ -260,14 +262,13 @@ def _moved(x: Value, axis: int, step: int, b: Builder, *, back: bool) -> Value:
     )
     before, after = (0, step) if back else (step, 0)
     pads = [tuple(n if i == axis else 0 for i in range(rank)) for n in (before, after)]
-    return b.add(Pad(before=pads[0], after=pads[1], value=1.0), [part])
+    return b.add(Pad(before=pads[0], after=pads[1], value=free), [part])
 
 
-def _cumprod_along_any(node: Node, b: Builder) -> Sequence[Value] | None:
-    """The running products along each axis, of which the one that is wanted is chosen."""
-    op, x, axis = node.op, node.operand(0), node.inputs[1]
-    assert isinstance(op, r.CumProd)
-    assert axis is not None
+def _running_along_any(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The running sums or products along each axis, of which the one that is wanted is chosen."""
+    op, x, axis = node.op, node.operand(0), node.operand(1)
+    assert isinstance(op, r.CumSum)
     assert x.shape is not None
     rank = len(x.shape)
     chosen: Value | None = None
@@ -305,5 +306,6 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     r.ReduceLogSumExp: (along_all, of_one, of_integers, log_sum_exp),
     r.ArgMax: (arg_of_codes, arg_without_dimension, arg_from_behind, arg_of_greatest),
     r.ArgMin: (arg_of_codes, arg_without_dimension, arg_from_behind, arg_of_greatest),
-    r.CumProd: (cumprod_by_doubling,),
+    r.CumProd: (running_by_doubling,),
+    r.CumSum: (running_by_doubling,),
 }

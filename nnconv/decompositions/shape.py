@@ -15,9 +15,8 @@ from nnconv.ops.reduce import ReduceProd
 
 def split_unstacked(node: Node, b: Builder) -> list[Value] | None:
     """Unstack: Split, and Squeeze each part."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, s.Unstack)
-    assert x is not None, "operand 0 is required"
     parts = b.add_many(s.Split(axis=op.axis, sizes=(1,) * op.count), [x])
     return [b.add(s.Squeeze(axes=(op.axis,)), [part]) for part in parts]
 
@@ -72,9 +71,8 @@ def join_in_three(node: Node, b: Builder) -> list[Value] | None:
 
 def split_in_three(node: Node, b: Builder) -> Sequence[Value] | None:
     """Split of many dimensions in three."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, s.Split)
-    assert x is not None, "operand 0 is required"
     shape, finals = _three(x.shape, op.axis), [_shape(v) for v in node.outputs]
     if shape is None or None in finals or x.type.rank is None or x.type.rank <= 3:
         return None
@@ -89,8 +87,7 @@ def split_in_three(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def multiply_extents(node: Node, b: Builder) -> list[Value] | None:
     """Size: the product of the extents."""
-    x = node.inputs[0]
-    assert x is not None, "operand 0 is required"
+    x = node.operand(0)
     if static_shape(x.shape) is not None:
         return None
     extents = b.add(s.ShapeOf(dtype=node.outputs[0].dtype), [x])

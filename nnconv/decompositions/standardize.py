@@ -141,9 +141,8 @@ def rms(node: Node, b: Builder) -> list[Value] | None:
 
 def mean_variance(node: Node, b: Builder) -> list[Value] | None:
     """MeanVarianceNormalization."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, s.MeanVarianceNormalization)
-    assert x is not None
     over = ReduceMean(axes=op.axes, keep_dims=True)
     apart = b.add(e.Sub(), [x, b.add(over, [x])])
     root = b.add(e.Sqrt(), [b.add(over, [b.add(e.Mul(), [apart, apart])])])

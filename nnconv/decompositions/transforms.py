@@ -52,11 +52,10 @@ class _Numbers:
 
 def dft_at_run_time(node: Node, b: Builder) -> list[Value] | None:
     """Dft as a product with a matrix that is made at run time."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     given: list[Value | None] = [*node.inputs, None, None]
     length, axis = given[1:3]
     assert isinstance(op, Dft)
-    assert x is not None
     if x.shape is None or not isinstance(x.shape[-1], int):
         return None
     if op.length is not None and op.length > DType.INT32.int_range[1]:

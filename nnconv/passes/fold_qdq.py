@@ -320,8 +320,7 @@ class _Walk:
                 view = reshaped(builder, codes, shape)
         except ValueError:
             return False  # parameters that don't follow
-        before = node.inputs[0]
-        assert before is not None
+        before = node.operand(0)
         assert before.producer is not None
         node.op = before.producer.op
         node.set_inputs([view])

@@ -83,10 +83,8 @@ def _is_entry(node: Node) -> bool:
 
 
 def _merge_floats(node: Node, op: Conv2D) -> bool:
-    x, weights = node.inputs[0], node.inputs[1]
-    assert x is not None
+    x, weights = node.operand(0), node.operand(1)
     assert x.shape is not None
-    assert weights is not None
     count, height, width, channels = x.shape
     known = static_shape(weights.shape)
     dims = static_shape((height, width, channels))
@@ -147,11 +145,9 @@ def _step(op: Conv2D, width: int, channels: int, window: int, count: int) -> _St
 
 
 def _merge_codes(node: Node, op: Conv2D) -> bool:
-    x, weights, y = node.inputs[0], node.inputs[1], node.outputs[0]
+    x, weights, y = node.operand(0), node.operand(1), node.outputs[0]
     bias = node.inputs[2] if len(node.inputs) > 2 else None
-    assert x is not None
     assert x.shape is not None
-    assert weights is not None
     if not _has_codes(x, weights, y) or (bias is not None and not _is_constant(bias)):
         return False
     dims = static_shape(x.shape[1:])

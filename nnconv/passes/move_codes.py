@@ -71,8 +71,7 @@ def _codes_behind(node: Node) -> Value | None:
 
 def _move_before(node: Node, codes: Value) -> None:
     """Let ``node`` dequantize what the move makes of ``codes``."""
-    x, result, graph = node.inputs[0], node.outputs[0], node.graph
-    assert x is not None
+    x, result, graph = node.operand(0), node.outputs[0], node.graph
     assert x.producer is not None
     assert graph is not None
     moved = Value(result.name, TensorType(codes.dtype, result.shape, codes.quant))

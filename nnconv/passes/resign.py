@@ -232,8 +232,7 @@ class _Walk:
 
     def _align(self, node: Node) -> None:
         """Give a product of codes signed weights without zero points."""
-        weights = node.inputs[1]
-        assert weights is not None
+        weights = node.operand(1)
         if not weights.type.has_codes or not _reads_codes(node):
             return
         found = self._constants.get(weights) or weights_as_codes(weights)
@@ -308,8 +307,7 @@ def _needs_signs(node: Node) -> bool:
         return False
     if not isinstance(node.op, WEIGHTED):
         return isinstance(node.op, MatMul)
-    weights = node.inputs[1]
-    assert weights is not None
+    weights = node.operand(1)
     if not weights.type.has_codes or weights.quant is None:
         return False
     return weights.dtype.bits != 8 or not weights.quant.is_per_tensor

@@ -5,50 +5,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
-from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Activation, Layout
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Activation, Layout, Op
 from nnconv.ir.types import static_shape
 from nnconv.ops.conv import Conv2D
 from nnconv.ops.elementwise import Mul
 from nnconv.ops.pool import AveragePool2D
 from nnconv.ops.reduce import Reduction
 from nnconv.ops.shape import Reshape, Squeeze
-from nnconv.passes.base import Pass
+from nnconv.passes.base import Rule, RulesPass
 from nnconv.passes.terms import is_plain
 
 _TOLERANCE = 1e-5
-
-
-class RespellMeansPass(Pass):
-    """Makes a depthwise convolution of floats with equal weights the mean that it is.
-
-    With pads, the product behind it, which makes up for what they take from the mean, is part of
-    it. Layouts are settled. What nothing reads any more is left to prune. A reduction whose
-    dimensions of 1 are taken away behind it keeps none.
-    """
-
-    name: ClassVar[str] = "respell_means"
-
-    def run(self, graph: Graph) -> bool:
-        """Rewrite one graph."""
-        modified = False
-        outputs: set[Value] | None = None
-        for node in graph.nodes:
-            if isinstance(node.op, Squeeze | Reshape):
-                outputs = graph.output_set() if outputs is None else outputs
-                modified |= _drop_dims(node, outputs)
-            if not isinstance(node.op, Conv2D):
-                continue
-            weight = _weight(node, node.op)
-            if weight is None:
-                continue
-            outputs = graph.output_set() if outputs is None else outputs
-            modified |= _rewrite(node, node.op, weight, outputs)
-        return modified
 
 
 def _drop_dims(node: Node, outputs: set[Value]) -> bool:
@@ -84,9 +57,18 @@ def _weight(node: Node, op: Conv2D) -> float | None:
     return float(first) if first > 0 and bool(np.all(weights.data == first)) else None
 
 
-def _rewrite(node: Node, op: Conv2D, weight: float, outputs: set[Value]) -> bool:
-    weights = node.inputs[1]
-    assert weights is not None
+def _as_mean(node: Node, outputs: set[Value]) -> bool:
+    """Make a depthwise convolution of floats with equal weights the mean that it is.
+
+    With pads, the product behind it, which makes up for what they take from the mean, is part of
+    it.
+    """
+    op = node.op
+    assert isinstance(op, Conv2D)
+    weight = _weight(node, op)
+    if weight is None:
+        return False
+    weights = node.operand(1)
     assert weights.data is not None
     window = (weights.data.shape[1], weights.data.shape[2])
     pool = AveragePool2D(
@@ -130,8 +112,7 @@ def _factors(product: Node, y: Value) -> np.ndarray | None:
 
 def _counts(node: Node, window: tuple[int, int], op: Conv2D) -> np.ndarray | None:
     """How many elements each window covers: [H, W]."""
-    x, y = node.inputs[0], node.outputs[0]
-    assert x is not None
+    x, y = node.operand(0), node.outputs[0]
     given, made = static_shape((x.shape or ())[1:3]), static_shape((y.shape or ())[1:3])
     if given is None or made is None:
         return None
@@ -141,3 +122,14 @@ def _counts(node: Node, window: tuple[int, int], op: Conv2D) -> np.ndarray | Non
         ends = np.minimum(starts + window[i], given[i])
         sides.append(ends - np.maximum(starts, 0))
     return np.outer(*sides)
+
+
+class RespellMeansPass(RulesPass):
+    """Makes means of what they are spelled as. Layouts are settled."""
+
+    name: ClassVar[str] = "respell_means"
+    rules: ClassVar[Mapping[type[Op], Rule]] = {
+        Conv2D: _as_mean,
+        Reshape: _drop_dims,
+        Squeeze: _drop_dims,
+    }

@@ -6,13 +6,14 @@ quick with the convolution itself, which takes fewer products and no Reshape.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from nnconv.ir.builder import Builder
-from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Layout
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.op import Layout, Op
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.conv import Conv2D
@@ -20,31 +21,7 @@ from nnconv.ops.quantize import Cast, Dequantize
 from nnconv.ops.rewrite import constant_behind
 from nnconv.ops.shape import Reshape
 from nnconv.ops.spatial import Padding
-from nnconv.passes.base import Pass
-
-
-class SplitColumnsPass(Pass):
-    """Lets a convolution behind a Reshape of columns to channels read the columns.
-
-    A Reshape behind it, of channels to columns, goes too where the filters are one set at
-    neighbouring places. Layouts are settled. What nothing reads any more is left to prune.
-    """
-
-    name: ClassVar[str] = "split_columns"
-
-    def run(self, graph: Graph) -> bool:
-        """Rewrite one graph's convolutions."""
-        modified = False
-        outputs: set[Value] | None = None
-        for node in graph.nodes:
-            if not isinstance(node.op, Conv2D):
-                continue
-            merged = _merged(node, node.op)
-            if merged is None:
-                continue
-            outputs = graph.output_set() if outputs is None else outputs
-            modified |= _split(node, node.op, merged, outputs)
-        return modified
+from nnconv.passes.base import Rule, RulesPass
 
 
 class _Merged(NamedTuple):
@@ -107,9 +84,13 @@ def _codes(weights: Value) -> np.ndarray | None:
     return source.data.astype(np.int16) - np.int16(quant.zero_point[0])
 
 
-def _split(node: Node, op: Conv2D, merged: _Merged, outputs: set[Value]) -> bool:
+def _split(node: Node, outputs: set[Value]) -> bool:
     """Rewrite a convolution, with what follows it if that belongs to it."""
-    y = node.outputs[0]
+    op, y = node.op, node.outputs[0]
+    assert isinstance(op, Conv2D)
+    merged = _merged(node, op)
+    if merged is None:
+        return False
     behind = _spread(y, outputs)
     count = 1
     if behind is not None:
@@ -205,8 +186,7 @@ def _in_columns(merged: _Merged) -> tuple[np.ndarray, int]:
 
 def _constants(node: Node, filters: np.ndarray, count: int) -> tuple[Value, Value | None] | None:
     """Weights and bias of the first of ``count`` sets, if all have the same parameters."""
-    weights, bias = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
-    assert weights is not None
+    weights, bias = node.operand(1), node.inputs[2] if len(node.inputs) > 2 else None
     source = constant_behind(weights)
     assert source is not None
     first = _first_of(source.quant, count)
@@ -262,8 +242,7 @@ def _diagonal(weights: Value, channels: int) -> Value:
 
 def _put(node: Node, x: Value, codes: Value, bias: Value | None) -> None:
     """Let a node read other constants, widened as the old ones were."""
-    old = node.inputs[1]
-    assert old is not None
+    old = node.operand(1)
     weights = codes
     if old.data is None:
         maker = old.producer
@@ -286,3 +265,14 @@ def _stand_in(node: Node, result: Value, outputs: set[Value]) -> None:
         graph.replace_output(result, y)
         outputs.add(y)
     graph.remove(reader)
+
+
+class SplitColumnsPass(RulesPass):
+    """Lets a convolution behind a Reshape of columns to channels read the columns.
+
+    A Reshape behind it, of channels to columns, goes too where the filters are one set at
+    neighbouring places. Layouts are settled.
+    """
+
+    name: ClassVar[str] = "split_columns"
+    rules: ClassVar[Mapping[type[Op], Rule]] = {Conv2D: _split}

@@ -112,9 +112,7 @@ def _taken_apart(value: Value) -> tuple[list[Value], float] | None:
         return None if x is None else ([x, x], 1.0)
     if not isinstance(node.op, Mul | Div | Pow) or _is_clamped(node.op):
         return None
-    a, b = node.inputs
-    assert a is not None
-    assert b is not None
+    a, b = (node.operand(i) for i in range(2))
     known = number_of(b)
     if known is not None and b.type.rank is not None and b.type.rank > (a.type.rank or 0):
         return None  # it also gives the result its shape
@@ -198,9 +196,7 @@ _Look = Callable[[Value], "Slopes | None"]
 
 
 def _both(node: Node) -> tuple[Value, Value]:
-    a, b = node.inputs
-    assert a is not None
-    assert b is not None
+    a, b = (node.operand(i) for i in range(2))
     return a, b
 
 

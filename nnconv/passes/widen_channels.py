@@ -134,8 +134,7 @@ def _widen(chain: list[Node]) -> None:
 
 def _width(node: Node) -> int:
     """How many channels a convolution gives."""
-    weights = node.inputs[1]
-    assert weights is not None
+    weights = node.operand(1)
     assert weights.data is not None
     return int(weights.data.shape[0])
 

@@ -295,8 +295,7 @@ def _goes_back(node: Node) -> bool:
 
 
 def _take_out(graph: Graph, node: Node) -> None:
-    x, y = node.inputs[0], node.outputs[0]
-    assert x is not None
+    x, y = node.operand(0), node.outputs[0]
     y.replace_all_uses_with(x)
     graph.replace_output(y, x)
     graph.remove(node)

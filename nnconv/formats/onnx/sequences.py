@@ -85,9 +85,8 @@ def spelled_out(
     t: Target, node: Node, projected: str, states: Sequence[str], step: Step
 ) -> tuple[str, list[str]]:
     """Run ``step`` over a projected input [T,B,G] or [B,G]: all results, the last states."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, Lstm | Rnn)
-    assert x is not None
     if x.type.rank == 2:
         last = step(t, projected, states)
         return last[0], last
@@ -112,9 +111,8 @@ def spelled_out(
 def _scan(
     t: Target, node: Node, projected: str, states: Sequence[str], step: Step
 ) -> tuple[str, list[str]]:
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, Lstm | Rnn)
-    assert x is not None
     kind = DATA_TYPES[t.real_type(x)]
     body = t.inner()
     names = [t.names.unique(f"{projected}/{what}") for what in ("h", "c")[: len(states)]]
@@ -163,9 +161,8 @@ def native(t: Target, node: Node, kind: str, inputs: Sequence[str], size: Dim) -
 
     ``inputs`` are W, R, B, the states [B,O] by name, and what follows them.
     """
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, Lstm | Rnn)
-    assert x is not None
     flat = x.type.rank == 2
     data = t.real(x)
     data = unsqueeze(t, data, 0) if flat else time_first(t, op, x, data)

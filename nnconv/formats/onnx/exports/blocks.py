@@ -18,9 +18,8 @@ _DEPTH_TYPES = frozenset(
 
 def export_depth_to_space(node: Node, t: Target) -> None:
     """DepthToSpace, in NCHW."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, DepthToSpace)
-    assert x is not None
     assert op.layout is Layout.NCHW, "blocks must be in NCHW here"
     mode = "CRD" if op.column_row_depth else "DCR"
     if t.inner_type(x) in _DEPTH_TYPES:
@@ -40,9 +39,8 @@ def export_depth_to_space(node: Node, t: Target) -> None:
 
 def export_space_to_depth(node: Node, t: Target) -> None:
     """SpaceToDepth, in NCHW."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, SpaceToDepth)
-    assert x is not None
     assert op.layout is Layout.NCHW, "blocks must be in NCHW here"
     if t.inner_type(x) in _DEPTH_TYPES and not op.column_row_depth:
         t.set_codes(y, t.node("SpaceToDepth", [t.codes(x)], blocksize=op.block))
@@ -69,9 +67,8 @@ def _sizes(t: Target, value: Value | None, given: tuple[int, ...] | None) -> lis
 
 def export_space_to_batch(node: Node, t: Target) -> None:
     """SpaceToBatch: Pad, Reshape, Transpose, Reshape; in NCHW with a batch of 1 SpaceToDepth."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, SpaceToBatch)
-    assert x is not None
     if x.shape is None:
         raise t.unsupported("the rank isn't known")
     rank, first = len(x.shape), 2 if op.channels_first else 1
@@ -123,9 +120,8 @@ def export_space_to_batch(node: Node, t: Target) -> None:
 
 def export_batch_to_space(node: Node, t: Target) -> None:
     """BatchToSpace: Reshape, Transpose, Reshape, Slice; in NCHW to a batch of 1 DepthToSpace."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, BatchToSpace)
-    assert x is not None
     if x.shape is None:
         raise t.unsupported("the rank isn't known")
     rank, first = len(x.shape), 2 if op.channels_first else 1

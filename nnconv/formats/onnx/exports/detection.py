@@ -198,10 +198,7 @@ def export_post_process(node: Node, t: Target) -> None:
     """DetectionPostProcess."""
     op = node.op
     assert isinstance(op, DetectionPostProcess)
-    encodings, scores, anchors = node.inputs
-    assert encodings is not None
-    assert scores is not None
-    assert anchors is not None
+    encodings, scores, anchors = (node.operand(i) for i in range(3))
     boxes = _decoded(op, t, t.real(encodings), t.real(anchors))
     columns = scores.shape[2] if scores.shape is not None else None
     if not isinstance(columns, int):

@@ -37,8 +37,7 @@ def _mask(t: Target, rows: Extent, columns: Extent) -> str:
 
 def export_matrix_diag(node: Node, t: Target) -> None:
     """MatrixDiag."""
-    x, y = node.inputs[0], node.outputs[0]
-    assert x is not None
+    x, y = node.operand(0), node.outputs[0]
     count = extent(t, x, rank_of(t, x) - 1)
     rows = t.node("Unsqueeze", [t.stored(x), t.const([-2])])
     zero = t.const(np.zeros((), x.dtype.numpy))
@@ -47,10 +46,8 @@ def export_matrix_diag(node: Node, t: Target) -> None:
 
 def export_matrix_set_diag(node: Node, t: Target) -> None:
     """MatrixSetDiag: the diagonal is spread over rows or columns, whichever are fewer."""
-    x, diagonal = node.inputs
+    x, diagonal = (node.operand(i) for i in range(2))
     y = node.outputs[0]
-    assert x is not None
-    assert diagonal is not None
     rank = rank_of(t, x)
     rows, columns = extent(t, x, rank - 2), extent(t, x, rank - 1)
     name = t.stored(diagonal)
@@ -70,9 +67,8 @@ def extent_of_last(t: Target, name: str) -> str:
 
 def export_trilu(node: Node, t: Target) -> None:
     """Trilu; before opset 14 Where on a mask."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, Trilu)
-    assert x is not None
     if t.opset < 14:
         zero = t.const(np.zeros((), x.dtype.numpy))
         t.set_stored(y, select(t, _triangle(op, node, x, t), t.stored(x), zero, dtype=x.dtype))

@@ -49,9 +49,8 @@ def export_slice(node: Node, t: Target) -> None:
 
 def export_split(node: Node, t: Target) -> None:
     """Split; what it does by itself from opset 18 on is spelled out before."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, d.DynamicSplit)
-    assert x is not None
     names = _operands(node, t)
     count = None
     if len(names) == 1 and t.opset < 18:

@@ -46,8 +46,7 @@ def _indices(t: Target, value: Value) -> str:
 
 def _picked(node: Node, t: Target, op_type: str, indices: str, **attributes: int | None) -> str:
     """A node that picks codes of the first operand."""
-    x = node.inputs[0]
-    assert x is not None
+    x = node.operand(0)
     dtype, name = t.inner_type(x), t.codes(x)
     wide = UNPACKED.get(dtype)
     if wide is None:
@@ -79,10 +78,8 @@ def export_gather(node: Node, t: Target) -> None:
 
     With batch dimensions it is GatherND, which wants the axis right behind them.
     """
-    op, x, indices, y = node.op, node.inputs[0], node.inputs[1], node.outputs[0]
+    op, x, indices, y = node.op, node.operand(0), node.operand(1), node.outputs[0]
     assert isinstance(op, g.Gather)
-    assert x is not None
-    assert indices is not None
     steps = _even_steps(indices, x.shape[op.axis] if x.shape else None)
     if steps is not None and not op.batch_dims and t.inner_type(x) not in UNPACKED:
         start, end, step = steps
@@ -127,11 +124,8 @@ def export_gather_nd(node: Node, t: Target) -> None:
 def export_scatter_nd(node: Node, t: Target) -> None:
     """ScatterNd: on the stored numbers."""
     op, y = node.op, node.outputs[0]
-    x, indices, updates = node.inputs
+    x, indices, updates = (node.operand(i) for i in range(3))
     assert isinstance(op, g.ScatterNd)
-    assert x is not None
-    assert indices is not None
-    assert updates is not None
     depth = indices.shape[-1] if indices.shape else None
     if not isinstance(depth, int):
         raise t.unsupported("how many indices a place has isn't known")
@@ -150,20 +144,16 @@ def export_scatter_nd(node: Node, t: Target) -> None:
 
 def export_gather_elements(node: Node, t: Target) -> None:
     """GatherElements."""
-    op, indices, y = node.op, node.inputs[1], node.outputs[0]
+    op, indices, y = node.op, node.operand(1), node.outputs[0]
     assert isinstance(op, g.GatherElements)
-    assert indices is not None
     t.set_codes(y, _picked(node, t, "GatherElements", _indices(t, indices), axis=op.axis))
 
 
 def export_scatter_elements(node: Node, t: Target) -> None:
     """ScatterElements; ScatterND at opsets whose ScatterElements lacks the reduction."""
     op, y = node.op, node.outputs[0]
-    x, indices, updates = node.inputs
+    x, indices, updates = (node.operand(i) for i in range(3))
     assert isinstance(op, g.ScatterElements)
-    assert x is not None
-    assert indices is not None
-    assert updates is not None
     names = [t.stored(x), t.stored(updates)]
     places = _indices(t, indices)
     wide = SCATTERED_BY_WAY.get(x.dtype) if op.reduction is not g.Reduction.NONE else None
@@ -231,10 +221,8 @@ def export_tensor_scatter(node: Node, t: Target) -> None:
 
 def export_compress(node: Node, t: Target) -> None:
     """Compress."""
-    op, x, condition = node.op, node.inputs[0], node.inputs[1]
+    op, x, condition = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, g.Compress)
-    assert x is not None
-    assert condition is not None
     dtype, name = t.inner_type(x), t.codes(x)
     wide = _NO_COMPRESS.get(dtype)
     name = name if wide is None else t.cast(name, wide)
@@ -329,10 +317,9 @@ def _vector(t: Target, value: Value | None) -> str:
 
 def export_top_k(node: Node, t: Target) -> None:
     """TopK: on codes, whose order is that of what they stand for."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     values, indices = node.outputs
     assert isinstance(op, g.TopK)
-    assert x is not None
     count = t.const([op.k]) if op.k is not None else _vector(t, node.inputs[1])
     dtype, name = t.inner_type(x), t.codes(x)
     wide = _NO_TOP_K.get(dtype)
@@ -349,9 +336,8 @@ def export_top_k(node: Node, t: Target) -> None:
 
 def export_non_zero(node: Node, t: Target) -> None:
     """NonZero: ONNX has a column for each element."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, g.NonZero)
-    assert x is not None
     name = t.stored(x)
     if x.dtype not in _NON_ZERO_TYPES:
         name = t.cast(name, DType.BOOL)
@@ -361,10 +347,9 @@ def export_non_zero(node: Node, t: Target) -> None:
 
 def export_unique(node: Node, t: Target) -> None:
     """Unique; integers go through int64 where onnxruntime lacks a kernel."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     values, places = node.outputs
     assert isinstance(op, g.Unique)
-    assert x is not None
     dtype, name = t.inner_type(x), t.codes(x)
     wide = None
     if dtype not in _UNIQUE_TYPES:
@@ -379,9 +364,8 @@ def export_unique(node: Node, t: Target) -> None:
 
 def export_unique_slices(node: Node, t: Target) -> None:
     """Unique, with the results that are read."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, g.UniqueSlices)
-    assert x is not None
     dtype, name = t.inner_type(x), t.codes(x)
     wide = None
     if dtype not in _UNIQUE_TYPES:

@@ -46,9 +46,8 @@ def _scaled(x: Value, factor: float, t: Target) -> str:
 
 def export_softmax(node: Node, t: Target) -> None:
     """Softmax: the op along the last dimension; along others its parts take a fifth of its time."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, n.Softmax)
-    assert x is not None
     name = t.real(x) if t.plain and op.beta == 1 else _scaled(x, op.beta, t)
     if t.plain or _is_last(op.axis, x):
         t.set_plain_real(y, t.node("Softmax", [name], axis=op.axis))
@@ -59,9 +58,8 @@ def export_softmax(node: Node, t: Target) -> None:
 
 def export_log_softmax(node: Node, t: Target) -> None:
     """LogSoftmax, like Softmax."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, n.LogSoftmax)
-    assert x is not None
     name = t.real(x) if t.plain else _scaled(x, 1.0, t)
     if t.plain or _is_last(op.axis, x):
         t.set_plain_real(y, t.node("LogSoftmax", [name], axis=op.axis))
@@ -73,9 +71,8 @@ def export_log_softmax(node: Node, t: Target) -> None:
 
 def export_hardmax(node: Node, t: Target) -> None:
     """Hardmax."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, n.Hardmax)
-    assert x is not None
     t.set_real(y, one_node(t, "Hardmax", x, narrow=13, axis=op.axis))
 
 
@@ -92,9 +89,8 @@ def export_l2_normalization(node: Node, t: Target) -> None:
 
     ONNX's LpNormalization has no epsilon.
     """
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, n.L2Normalization)
-    assert x is not None
     name = t.real(x)
     if _is_last(op.axis, x):
         squares = _along(t, "ReduceSum", t.node("Mul", [name, name]), op.axis)
@@ -109,9 +105,8 @@ def export_local_response(node: Node, t: Target) -> None:
 
     It divides alpha by the window's size.
     """
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, n.LocalResponseNormalization)
-    assert x is not None
     name, rank = narrowed(t, x), x.type.rank
     size = 2 * op.radius + 1
     if rank != 4 or op.axis == 0:

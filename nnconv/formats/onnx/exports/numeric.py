@@ -127,8 +127,7 @@ def export_mean(node: Node, t: Target) -> None:
 
 def export_clip(node: Node, t: Target) -> None:
     """ClipBetween."""
-    x, y = node.inputs[0], node.outputs[0]
-    assert x is not None
+    x, y = node.operand(0), node.outputs[0]
     bounds = [t.real(v) for v in node.inputs[1:]]
     if x.dtype.is_integer and x.quant is None and exact.lacks_extremes(x.dtype) and not t.plain:
         kinds = zip(("Max", "Min"), bounds, strict=False)

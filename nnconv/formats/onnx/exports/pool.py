@@ -57,9 +57,8 @@ def export_max_pool(node: Node, t: Target) -> None:
     beside a quantized convolution, whose layout the integer kernel shares. Wider codes have no
     kernel of their own.
     """
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, _MaxPools)
-    assert x is not None
     dtype = t.inner_type(x)
     wide = DType.FLOAT32 if dtype.bits <= 16 else DType.FLOAT64
     as_is = dtype.is_float or t.plain or _beside_convolution(node)
@@ -82,9 +81,8 @@ def export_max_pool(node: Node, t: Target) -> None:
 
 def export_max_pool_indices(node: Node, t: Target) -> None:
     """MaxPoolIndices: MaxPool with its second result."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, p.MaxPoolIndices)
-    assert x is not None
     dtype = t.inner_type(x)
     wide = DType.FLOAT32 if dtype.bits <= 16 else DType.FLOAT64
     direct = dtype in _MAX_POOL_TYPES
@@ -110,9 +108,8 @@ def export_average_pool(node: Node, t: Target) -> None:
 
     A window over all there is becomes GlobalAveragePool.
     """
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, _Means)
-    assert x is not None
     if t.plain or not op.is_plain or not isinstance(op, p.AveragePool2D):
         t.set_real(y, _mean_node(op, x, y, t), op.activation)
         return
@@ -164,9 +161,8 @@ def _export_mean(op: p.AveragePool2D, x: Value, y: Value, t: Target) -> bool:
 
 def export_l2_pool(node: Node, t: Target) -> None:
     """L2Pool2D: Sqrt(AveragePool(x * x)); ONNX's LpPool takes 16 times as long."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, p.L2Pool2D)
-    assert x is not None
     name = t.real(x)
     mean = t.node(
         "AveragePool",
@@ -190,9 +186,8 @@ def export_lp_pool(node: Node, t: Target) -> None:
 
 def export_global_lp_pool(node: Node, t: Target) -> None:
     """GlobalLpPool, in NCHW and up to opset 21, where onnxruntime has it; else a reduction."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, p.GlobalLpPool)
-    assert x is not None
     if op.layout is Layout.NCHW and t.opset <= _LAST_GLOBAL_NORM_OPSET:
         t.set_real(y, widened(t, t.node("GlobalLpPool", [narrowed(t, x)], p=op.p), y))
         return

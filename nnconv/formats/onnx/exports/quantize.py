@@ -33,8 +33,7 @@ def export_quantize(node: Node, t: Target) -> None:
     Where only the signs of the codes differ (int8 and uint8 of one meaning), the codes are the same
     inside. 32-bit codes don't fit the float32 between: those go through float64.
     """
-    x, y = node.inputs[0], node.outputs[0]
-    assert x is not None
+    x, y = node.operand(0), node.outputs[0]
     if not t.is_quantized(x):
         name = t.real(x)
         name = (
@@ -71,8 +70,7 @@ def _is_wide(x: Value, y: Value) -> bool:
 
 def export_dequantize(node: Node, t: Target) -> None:
     """Dequantize; nothing where weighted ops take it in."""
-    x, y = node.inputs[0], node.outputs[0]
-    assert x is not None
+    x, y = node.operand(0), node.outputs[0]
     if is_taken_in(node):
         return
     name = t.real(x)
@@ -103,8 +101,7 @@ def export_cast(node: Node, t: Target) -> None:
 
     Nothing where weighted ops take it in.
     """
-    x, y = node.inputs[0], node.outputs[0]
-    assert x is not None
+    x, y = node.operand(0), node.outputs[0]
     if is_taken_in(node):
         return
     if x.dtype in COMPLEXES or y.dtype in COMPLEXES:
@@ -119,8 +116,7 @@ def export_cast(node: Node, t: Target) -> None:
 
 def export_loose_cast(node: Node, t: Target) -> None:
     """LooseCast: ONNX's own Cast. Before a type's opset, what holds it gets its low bits."""
-    x, y = node.inputs[0], node.outputs[0]
-    assert x is not None
+    x, y = node.operand(0), node.outputs[0]
     name = t.stored(x)
     if t.held_type(y.dtype) is y.dtype:
         t.set_stored(y, t.cast(name, y.dtype))
@@ -156,8 +152,7 @@ def _export_complex_cast(x: Value, y: Value, t: Target) -> None:
 
 def export_bitcast(node: Node, t: Target) -> None:
     """Bitcast: between integers by arithmetic; codes of one type only change their meaning."""
-    x, y = node.inputs[0], node.outputs[0]
-    assert x is not None
+    x, y = node.operand(0), node.outputs[0]
     if x.dtype is y.dtype and t.is_resigned(x) == t.is_resigned(y):
         t.set_codes(y, t.codes(x))
     elif x.dtype is y.dtype:
@@ -168,9 +163,8 @@ def export_bitcast(node: Node, t: Target) -> None:
 
 def export_fake_quant(node: Node, t: Target) -> None:
     """FakeQuant: clamp, scale, round, scale back, on the nudged grid."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, FakeQuant)
-    assert x is not None
     scale, low, high = op.grid()
     name = t.real(x)
     bounded = t.node("Clip", [name, t.floats(low, x), t.floats(high, x)])

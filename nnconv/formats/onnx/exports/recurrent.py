@@ -44,8 +44,7 @@ def export_layer(node: Node, t: Target) -> None:
 
 
 def _attributes(node: Node, op: Layer) -> dict[str, Any]:
-    recurrent = node.inputs[2]
-    assert recurrent is not None
+    recurrent = node.operand(2)
     size = (recurrent.shape or (None,) * 3)[2]
     found: dict[str, Any] = {"hidden_size": size}
     if len(op.directions) > 1:

@@ -115,9 +115,8 @@ def _run_time_axes(axes: Value | None, t: Target) -> str:
 
 def export_reduction(node: Node, t: Target) -> None:
     """All reductions: extremes on codes of equal parameters, integers in a type with a kernel."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, r.Reduction)
-    assert x is not None
     axes = op.axes if op.axes is not None else _run_time_axes(node.inputs[1], t)
     kind = NAMES[type(op)]
     comparing = isinstance(op, _COMPARING)
@@ -176,9 +175,8 @@ def _of_one(op: r.Reduction, name: str, t: Target) -> str:
 
 def export_extreme(node: Node, t: Target) -> None:
     """ArgMax, ArgMin: on codes, whose order is the real values'."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, r.ArgMax | r.ArgMin)
-    assert x is not None
     dtype = t.inner_type(x)
     name, wider = t.codes(x), _COMPARED_AS.get(dtype, dtype)
     if wider is not dtype and not (t.plain and dtype is not DType.BOOL):
@@ -190,9 +188,8 @@ def export_extreme(node: Node, t: Target) -> None:
 
 def export_cumsum(node: Node, t: Target) -> None:
     """CumSum."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, r.CumSum)
-    assert x is not None
     axis, flags = _axis(node, op, t), _flags(op)
     if x.quant is not None or y.quant is not None or x.dtype.is_float:
         t.set_real(y, t.node("CumSum", [t.real(x), axis], **flags))
@@ -207,8 +204,7 @@ def export_cumsum(node: Node, t: Target) -> None:
 def _axis(node: Node, op: r.CumSum, t: Target) -> str:
     if op.axis is not None:
         return t.const(np.asarray(op.axis, np.int64))
-    given = node.inputs[1]
-    assert given is not None
+    given = node.operand(1)
     name = t.stored(given) if given.dtype is DType.INT32 else t.int64(given)
     return name if given.shape == () else t.node("Reshape", [name, t.const(np.zeros(0, np.int64))])
 
@@ -223,9 +219,8 @@ def export_cumprod(node: Node, t: Target) -> None:
     That takes as many times the memory as there are elements along the axis. No runtime has a
     kernel of the op so far.
     """
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, r.CumProd)
-    assert x is not None
     if t.plain and t.opset >= 26:
         t.set_real(y, t.node("CumProd", [t.real(x), _axis(node, op, t)], **_flags(op)))
         return

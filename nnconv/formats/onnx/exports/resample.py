@@ -116,8 +116,7 @@ def _attributes(op: _Resampling, t: Target, *, with_axes: bool) -> dict[str, Any
 
 def _operands(op: _Resampling, node: Node, t: Target) -> tuple[list[str], bool]:
     """The operands behind the data, and whether they are of some axes only."""
-    x = node.inputs[0]
-    assert x is not None
+    x = node.operand(0)
     roi, scales, sizes = (*node.inputs[1:], None, None, None)[:3]
     rank = x.type.rank
     whole = rank is not None and op.axes == tuple(range(rank))
@@ -143,8 +142,7 @@ def _operands(op: _Resampling, node: Node, t: Target) -> tuple[list[str], bool]:
 
 def _of_all(op: _Resampling, node: Node, t: Target, roi: str) -> list[str]:
     """Operands for all dimensions, where the opset knows none for some."""
-    x = node.inputs[0]
-    assert x is not None
+    x = node.operand(0)
     assert x.shape is not None
     rank, count = len(x.shape), len(op.axes)
     places = [op.axes.index(i) if i in op.axes else count for i in range(rank)]
@@ -186,9 +184,8 @@ def _of_all(op: _Resampling, node: Node, t: Target, roi: str) -> list[str]:
 
 def export_nearest(node: Node, t: Target) -> None:
     """ResampleNearest: Resize of codes, or Gathers of types that onnxruntime doesn't resize."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, ResampleNearest)
-    assert x is not None
     known = _known(op, x)
     dtype = t.inner_type(x)
     wider = _PICKED_AS.get(dtype)
@@ -216,9 +213,8 @@ def _lacks(op: _Resampling, t: Target) -> bool:
 
 def export_resample(node: Node, t: Target) -> None:
     """Resample: Resize; along dimensions that onnxruntime doesn't resize, sums of Gathers."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, Resample)
-    assert x is not None
     known = _known(op, x)
     whole = x.quant is None and x.dtype.is_integer
     direct = x.dtype in (DType.INT8, DType.UINT8, DType.INT32) and t.plain

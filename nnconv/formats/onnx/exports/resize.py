@@ -96,8 +96,7 @@ def _extents(node: Node, op: ResizeBilinear | ResizeNearest, t: Target) -> tuple
 
     Constant and without ``axes`` they let onnxruntime keep a Resize among blocked convolutions.
     """
-    x = node.inputs[0]
-    assert x is not None
+    x = node.operand(0)
     dims = list(spatial_dims(4, op.layout))
     pairs = _known(op, x)
     if pairs is not None and len(pairs) == 2 and all(b > 0 for b, _ in pairs):
@@ -155,9 +154,8 @@ def _is_turned(x: Value, op: ResizeBilinear) -> bool:
 
 def export_bilinear(node: Node, t: Target) -> None:
     """ResizeBilinear: on real values, since onnxruntime truncates integers."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, ResizeBilinear)
-    assert x is not None
     coordinates = "asymmetric"
     if op.align_corners:
         coordinates = "align_corners"
@@ -186,9 +184,8 @@ def export_bilinear(node: Node, t: Target) -> None:
 
 def export_nearest(node: Node, t: Target) -> None:
     """ResizeNearest, on codes: the fastest mode that takes the same elements, else Gathers."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, ResizeNearest)
-    assert x is not None
     flags = (op.align_corners, op.half_pixel)
     pairs = _known(op, x)
     mode = _MEANT.get(flags)

@@ -24,9 +24,8 @@ _OLD_MODES = {
 
 def export_grid_sample(node: Node, t: Target) -> None:
     """GridSample; in float32 before opset 20, which brought images of other ranks too."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.GridSample)
-    assert x is not None
     new = t.opset >= _ANY_GRID_OPSET
     if x.type.rank == 4:
         t.require_opset(_GRID_OPSET, "GridSample nodes")

@@ -107,9 +107,8 @@ def export_embedding_sparse(node: Node, t: Target) -> None:
 
 def export_bucketize(node: Node, t: Target) -> None:
     """Bucketize: how many boundaries x isn't less than."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, Bucketize)
-    assert x is not None
     t.set_stored(y, _boundaries_met(op, x, t))
 
 

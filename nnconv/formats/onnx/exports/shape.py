@@ -95,9 +95,8 @@ def export_reshape(node: Node, t: Target) -> None:
     8-bit codes [N, C, 1, 1] become [N, C] from NHWC, where onnxruntime's integer kernels have them:
     its own transpose and this one go, while it leaves the one before a Reshape.
     """
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.Reshape)
-    assert x is not None
     if is_turned_back(node):
         return
     if _drops_extents_of_conv(x, y) and op.shape is not None:
@@ -140,9 +139,8 @@ def export_squeeze(node: Node, t: Target) -> None:
 
 def export_transpose(node: Node, t: Target) -> None:
     """Transpose; with a permutation known at run time a Gather of the elements by their places."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.Transpose)
-    assert x is not None
     if is_turned_back(node):
         return
     if op.perm is not None:
@@ -223,9 +221,8 @@ def export_unstack(node: Node, t: Target) -> None:
 
 def export_split(node: Node, t: Target) -> None:
     """Split."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, s.Split)
-    assert x is not None
     if len(op.sizes) == 1:
         t.set_codes(node.outputs[0], t.codes(x))
         return
@@ -259,9 +256,8 @@ def export_broadcast_to(node: Node, t: Target) -> None:
 
 def export_fill(node: Node, t: Target) -> None:
     """Fill: Expand of the scalar."""
-    op, value, y = node.op, node.inputs[0], node.outputs[0]
+    op, value, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.Fill)
-    assert value is not None
     if op.shape == ():
         t.set_codes(y, scalar(t, value))
         return
@@ -310,9 +306,8 @@ def export_range(node: Node, t: Target) -> None:
 
 def export_shape_of(node: Node, t: Target) -> None:
     """ShapeOf."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.ShapeOf)
-    assert x is not None
     known = None
     if x.shape is not None:
         dims = range(len(x.shape)) if op.dims is None else op.dims
@@ -339,8 +334,7 @@ def _stretch(t: Target, name: str, start: int, end: int) -> str:
 
 def export_rank(node: Node, t: Target) -> None:
     """Rank."""
-    x = node.inputs[0]
-    assert x is not None
+    x = node.operand(0)
     if x.shape is not None:
         t.set_stored(node.outputs[0], t.const(np.asarray(len(x.shape), np.int32)))
         return
@@ -355,10 +349,8 @@ def export_size(node: Node, t: Target) -> None:
 
 def export_broadcast_args(node: Node, t: Target) -> None:
     """BroadcastArgs: ones before the shorter shape, then a's extent, or b's where a's is 1."""
-    a, b = node.inputs
+    a, b = (node.operand(i) for i in range(2))
     y = node.outputs[0]
-    assert a is not None
-    assert b is not None
     counts = [extent(t, v, 0) for v in (a, b)]
     sides = [t.int64(a), t.int64(b)]
     for i in (0, 1):

@@ -15,9 +15,8 @@ from nnconv.ops.signal import RFFT2D, Dft, MelWeightMatrix, Stft
 
 def export_rfft2d(node: Node, t: Target) -> None:
     """RFFT2D: matrix products with the transforms' matrices, which beat the DFT op."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, RFFT2D)
-    assert x is not None
     if x.shape is None:
         raise t.unsupported(f"the rank of `{x.name}` isn't known")
     if op.length is None:
@@ -77,9 +76,8 @@ _WITH_KERNELS = frozenset({DType.FLOAT32, DType.FLOAT64})
 
 def export_dft(node: Node, t: Target) -> None:
     """DFT; its axis is an attribute before opset 20."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, Dft)
-    assert x is not None
     t.require_opset(17, "Fourier transforms")
     given: list[Value | None] = [*node.inputs, None, None]
     given_length, given_axis = given[1:3]

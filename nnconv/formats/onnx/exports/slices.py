@@ -98,9 +98,8 @@ _PAD_THROUGH = {
 
 def export_pad(node: Node, t: Target) -> None:
     """Pad: of codes with the zero point, so that real zero is meant."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, Pad)
-    assert x is not None
     if op.before is not None and not any((*op.before, *(op.after or ()))):
         t.set_codes(y, t.codes(x))
         return
@@ -134,8 +133,7 @@ def _pads(op: Pad, node: Node, t: Target) -> str:
         pairs = t.reshape(t.node("Transpose", [pairs], perm=(1, 0)), [-1])
     if op.axes is None:
         return pairs
-    x = node.inputs[0]
-    assert x is not None
+    x = node.operand(0)
     if x.shape is None:
         raise t.unsupported("the rank isn't known")
     count, places = len(op.axes), [2 * len(op.axes)] * (2 * len(x.shape))
@@ -195,8 +193,7 @@ def _real_constant(t: Target, value: float, like: Value) -> str:
 
 def _symmetric(op: Pad, node: Node, t: Target, name: str) -> str:
     """The edges mirrored with their own element: reversed Slices, joined; at run time a Gather."""
-    x = node.inputs[0]
-    assert x is not None
+    x = node.operand(0)
     if op.before is not None and op.after is not None:
         for axis, (head, tail) in enumerate(zip(op.before, op.after, strict=True)):
             parts = [name]
@@ -245,9 +242,8 @@ _NO_REVERSE_SEQUENCE = {**UNPACKED, DType.BFLOAT16: DType.FLOAT32}
 
 def export_reverse_sequence(node: Node, t: Target) -> None:
     """ReverseSequence: ONNX has it for the first two dimensions."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, ReverseSequence)
-    assert x is not None
     if x.shape is None:
         raise t.unsupported("the rank isn't known")
     name, lengths = t.codes(x), t.int64(node.inputs[1])
@@ -272,11 +268,8 @@ def export_reverse_sequence(node: Node, t: Target) -> None:
 
 def export_dynamic_update_slice(node: Node, t: Target) -> None:
     """DynamicUpdateSlice: ScatterND; dimensions at the end that the update fills need no index."""
-    x, update, starts = node.inputs
+    x, update, starts = (node.operand(i) for i in range(3))
     y = node.outputs[0]
-    assert x is not None
-    assert update is not None
-    assert starts is not None
     if x.shape is None or update.shape is None:
         raise t.unsupported("the rank isn't known")
     data, new = codes_as(t, x, y), codes_as(t, update, y)

@@ -35,10 +35,8 @@ def _combined(t: Target, reduction: Reduction, a: str, b: str, dtype: DType) -> 
 def export_reduce_window(node: Node, t: Target) -> None:
     """ReduceWindow: dimension by dimension, a Slice for each place in the window."""
     op, y = node.op, node.outputs[0]
-    x, init = node.inputs
+    x, init = (node.operand(i) for i in range(2))
     assert isinstance(op, ReduceWindow)
-    assert x is not None
-    assert init is not None
     name = t.stored(x)
     spans = zip(op.window, op.stride, op.dilation, strict=True)
     for axis, (window, stride, dilation) in enumerate(spans):

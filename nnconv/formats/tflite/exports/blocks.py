@@ -29,9 +29,8 @@ _BATCH = frozenset(
 
 def export_depth(node: Node, t: Target) -> None:
     """DEPTH_TO_SPACE, SPACE_TO_DEPTH, with depth innermost."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, DepthToSpace | SpaceToDepth)
-    assert x is not None
     t.require(node, plain=_DEPTH, codes=EIGHT_BITS)
     require_channels_last(t, x, op.layout, 4)
     if op.column_row_depth:

@@ -193,10 +193,8 @@ def known_filters(t: Target, weights: Value) -> tuple[int, ...]:
 
 def export_conv_2d(node: Node, t: Target) -> None:
     """CONV_2D, with groups; DEPTHWISE_CONV_2D where each group is one channel."""
-    op, x, weights = node.op, node.inputs[0], node.inputs[1]
+    op, x, weights = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, c.Conv2D)
-    assert x is not None
-    assert weights is not None
     extents = require_channels_last(t, x, op.layout, 4)
     filters = known_filters(t, weights)
     depthwise = op.groups > 1 and filters[3] == 1
@@ -230,10 +228,8 @@ def export_conv_2d(node: Node, t: Target) -> None:
 
 def export_conv_3d(node: Node, t: Target) -> None:
     """CONV_3D, of float32 and without groups: filter [D, H, W, I, O]."""
-    op, x, weights = node.op, node.inputs[0], node.inputs[1]
+    op, x, weights = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, c.Conv3D)
-    assert x is not None
-    assert weights is not None
     extents = require_channels_last(t, x, op.layout, 5)
     filters = known_filters(t, weights)
     w = weighted(node, t)
@@ -303,10 +299,8 @@ def _is_same(out: int, extent: int, stride: int) -> bool:
 
 def export_conv_transpose(node: Node, t: Target) -> None:
     """TRANSPOSE_CONV, CONV_3D_TRANSPOSE (float32): a SLICE cuts what no scheme cuts."""
-    op, x, weights, y = node.op, node.inputs[0], node.inputs[1], node.outputs[0]
+    op, x, weights, y = node.op, node.operand(0), node.operand(1), node.outputs[0]
     assert isinstance(op, _Transposed)
-    assert x is not None
-    assert weights is not None
     rank = op.spatial_rank
     extents = require_channels_last(t, x, op.layout, rank + 2)
     filters = known_filters(t, weights)

@@ -11,8 +11,7 @@ from nnconv.ops import dynamic as d
 
 def export_squeeze(node: Node, t: Target) -> None:
     """SQUEEZE of all dimensions of extent 1."""
-    x = node.inputs[0]
-    assert x is not None, "operand 0 is required"
+    x = node.operand(0)
     if len(node.inputs) > 1 and node.inputs[1] is not None:
         raise t.refused("SQUEEZE has its axes as an option")
     t.emit("SQUEEZE", [t.tensor(x)], node.outputs[0], ("SqueezeOptions", {}))
@@ -20,9 +19,8 @@ def export_squeeze(node: Node, t: Target) -> None:
 
 def export_split(node: Node, t: Target) -> None:
     """SPLIT_V."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, d.DynamicSplit)
-    assert x is not None, "operand 0 is required"
     sizes = node.inputs[1] if len(node.inputs) > 1 else None
     if sizes is None:
         raise t.refused("SPLIT_V wants sizes")

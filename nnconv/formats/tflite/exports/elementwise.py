@@ -281,10 +281,7 @@ def export_prelu(node: Node, t: Target) -> None:
 
 def export_select(node: Node, t: Target) -> None:
     """SELECT_V2; codes have the result's parameters."""
-    condition, then, otherwise = node.inputs
-    assert condition is not None, "operands are required"
-    assert then is not None, "operands are required"
-    assert otherwise is not None, "operands are required"
+    condition, then, otherwise = (node.operand(i) for i in range(3))
     t.require(node, plain=_SELECTED, codes=ACTIVATION_CODES, operands=(1, 2))
     y = node.outputs[0]
     chosen = [
@@ -308,9 +305,8 @@ def export_clip(node: Node, t: Target) -> None:
     On codes RELU takes 400 times as long as MAXIMUM. Where the result's range implies the bounds,
     nothing is left but a QUANTIZE.
     """
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, e.Clip)
-    assert x is not None, "operand 0 is required"
     t.require(node, plain=_ARITHMETIC, codes=ACTIVATION_CODES)
     name = _CLIPS.get((op.low, op.high))
     if name is not None and x.dtype is DType.FLOAT32:

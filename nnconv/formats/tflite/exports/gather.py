@@ -109,8 +109,7 @@ def export_scatter_nd(node: Node, t: Target) -> None:
     """SCATTER_ND into zeros; SPARSE_TO_DENSE into one number all over."""
     op, (x, indices), y = node.op, _both(node), node.outputs[0]
     assert isinstance(op, g.ScatterNd)
-    updates = node.inputs[2]
-    assert updates is not None, "operand 2 is required"
+    updates = node.operand(2)
     filled = _filled(t, x)
     if filled is None or op.reduction not in (g.Reduction.ADD, g.Reduction.NONE):
         raise t.refused("SCATTER_ND adds to zeros")
@@ -178,10 +177,9 @@ _SORTED = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.IN
 
 def export_top_k(node: Node, t: Target) -> None:
     """TOPK_V2: the greatest along the last dimension."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     values, places = node.outputs
     assert isinstance(op, g.TopK)
-    assert x is not None, "operand 0 is required"
     if x.dtype is DType.UINT64:
         raise t.refused("TOPK_V2 of uint64")
     t.require(node, plain=_SORTED, codes=_SORTED, operands=(0,))
@@ -207,9 +205,8 @@ _TESTED_CODES = frozenset({DType.INT8, DType.UINT8})
 
 def export_non_zero(node: Node, t: Target) -> None:
     """WHERE, then TRANSPOSE for coordinates by axis."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, g.NonZero)
-    assert x is not None, "operand 0 is required"
     t.require(node, plain=_TESTED | _TESTED_CODES, codes=_TESTED_CODES)
     if not op.by_axis:
         t.emit("WHERE", [t.tensor(x)], y, ("WhereOptions", {}))
@@ -221,9 +218,8 @@ def export_non_zero(node: Node, t: Target) -> None:
 
 def export_unique(node: Node, t: Target) -> None:
     """UNIQUE."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, g.Unique)
-    assert x is not None, "operand 0 is required"
     t.require(node, plain=_SORTED, codes=_SORTED)
     dtype = op.index_dtype if op.index_dtype is DType.INT64 else DType.INT32
     values, places = node.outputs

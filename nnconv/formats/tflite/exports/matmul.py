@@ -17,10 +17,8 @@ MOST_RANK = 5
 
 def export_fully_connected(node: Node, t: Target) -> None:
     """FULLY_CONNECTED, whose bias may be absent; weights [O, I] as they are."""
-    op, x, weights = node.op, node.inputs[0], node.inputs[1]
+    op, x, weights = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, FullyConnected)
-    assert x is not None
-    assert weights is not None
     w = weighted(node, t, narrow=True, hybrid=True)
     if x.type.rank is None:
         raise t.refused(f"the rank of `{x.name}` isn't known")

@@ -12,9 +12,8 @@ from nnconv.ops import norm as n
 
 def export_local_response(node: Node, t: Target) -> None:
     """LOCAL_RESPONSE_NORMALIZATION where the source had it: its reference kernel is wrong."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, n.LocalResponseNormalization)
-    assert x is not None
     t.require(node, plain=FLOAT32)
     rank = x.type.rank
     if node.origin.format != "tflite" or op.behind or rank != 4 or op.axis != rank - 1:
@@ -40,9 +39,8 @@ def export_softmax(node: Node, t: Target) -> None:
 
     Codes go through floats, unless the source had them: that is three times as fast.
     """
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, n.Softmax)
-    assert x is not None
     kept = node.origin.format == "tflite" and y.quant is not None and x.dtype is y.dtype
     t.require(node, plain=FLOAT32, codes=frozenset(_SOFTMAX) if kept else NO_TYPES)
     rank = x.type.rank
@@ -62,9 +60,8 @@ _LOG_SOFTMAX: dict[DType, Quant] = {
 
 def export_log_softmax(node: Node, t: Target) -> None:
     """LOG_SOFTMAX where the source had it; its parts take 0.38 of the time."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, n.LogSoftmax)
-    assert x is not None
     kept = node.origin.format == "tflite"
     codes = frozenset(_LOG_SOFTMAX) if kept and x.dtype is y.dtype else NO_TYPES
     t.require(node, plain=FLOAT32, codes=codes)
@@ -87,9 +84,8 @@ _LEAST_NORM = 1e-6
 
 def export_l2(node: Node, t: Target) -> None:
     """L2_NORMALIZATION along the last dimension."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, n.L2Normalization)
-    assert x is not None
     same = y.quant is not None and x.dtype is y.dtype
     t.require(node, plain=FLOAT32, codes=frozenset(_L2) if same else NO_TYPES)
     rank = x.type.rank

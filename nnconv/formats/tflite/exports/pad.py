@@ -22,9 +22,8 @@ MOST_DIMENSIONS = 5
 
 def export_pad(node: Node, t: Target) -> None:
     """PAD with zeros, PADV2 with another value, MIRROR_PAD of extents that aren't known."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, Pad)
-    assert x is not None
     t.require(node, plain=_PADDED, codes=_CODES, operands=[0])
     if x.shape is None or len(x.shape) > MOST_DIMENSIONS:
         raise t.refused(f"its operand is {x.type}, of at most {MOST_DIMENSIONS} dimensions")
@@ -63,8 +62,7 @@ def _pads(op: Pad, node: Node, t: Target) -> int:
 
 def _value(op: Pad, node: Node, t: Target) -> int | None:
     """The tensor of what is put in; None for real zeros."""
-    x, given = node.inputs[0], node.inputs[2] if len(node.inputs) > 2 else None
-    assert x is not None
+    x, given = node.operand(0), node.inputs[2] if len(node.inputs) > 2 else None
     if given is not None:
         if given.quant != x.quant:
             raise t.refused("what it puts in has other parameters")

@@ -42,8 +42,7 @@ def _options(op: _Pool, scheme: Scheme, t: Target) -> Options:
 
 
 def _operand(node: Node, t: Target, op: _Pool) -> tuple[Value, tuple[Dim, ...]]:
-    x = node.inputs[0]
-    assert x is not None, "operand 0 is required"
+    x = node.operand(0)
     return x, require_channels_last(t, x, op.layout, 4)
 
 

@@ -61,8 +61,7 @@ _CASTS = frozenset(
 
 
 def _operand(node: Node) -> tuple[Value, Value]:
-    x = node.inputs[0]
-    assert x is not None, "operand 0 is required"
+    x = node.operand(0)
     return x, node.outputs[0]
 
 

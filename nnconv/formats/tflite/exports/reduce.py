@@ -42,9 +42,8 @@ MOST_RANK = 6
 
 def export_reduction(node: Node, t: Target) -> None:
     """A reduction; extremes of codes want the result's parameters."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, r.Reduction)
-    assert x is not None
     name, plain = NAMES[type(op)], _NUMBERS
     if x.dtype is DType.BOOL:
         name, plain = _OF_BOOLS.get(type(op), name), BOOLS
@@ -91,9 +90,8 @@ def export_lacking(node: Node, t: Target) -> None:
 
 def export_arg_extreme(node: Node, t: Target) -> None:
     """ARG_MAX, ARG_MIN: the first of equals, without the dimension."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, r.ArgMax | r.ArgMin)
-    assert x is not None
     t.require(node, plain=FLOAT32 | CODES8 | {DType.INT32, DType.BOOL}, codes=CODES8)
     if op.last:
         raise t.refused("the last of equals is wanted")
@@ -111,9 +109,8 @@ def export_arg_extreme(node: Node, t: Target) -> None:
 
 def export_cumsum(node: Node, t: Target) -> None:
     """CUMSUM."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, r.CumSum)
-    assert x is not None
     t.require(node, plain=_NUMBERS)
     if op.axis is not None:
         axis = t.scalar(op.axis)

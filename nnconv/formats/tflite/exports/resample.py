@@ -10,8 +10,7 @@ from nnconv.ops.resample import Resample, ResampleNearest
 
 def export_resample(node: Node, t: Target) -> None:
     """Resample in float32; ResampleNearest as it is."""
-    x = node.inputs[0]
-    assert x is not None
+    x = node.operand(0)
     if isinstance(node.op, ResampleNearest):
         raise t.refused("it picks elements, which others do for it")
     if x.type.has_codes or x.dtype.is_float:

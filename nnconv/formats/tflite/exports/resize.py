@@ -16,9 +16,8 @@ _PICKED_CODES = CODES8 | {DType.INT16}
 
 def export_resize(node: Node, t: Target) -> None:
     """RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, ResizeBilinear | ResizeNearest)
-    assert x is not None
     bilinear = isinstance(op, ResizeBilinear)
     if bilinear:
         t.require(node, plain=FLOAT32, codes=CODES8, operands=[0])

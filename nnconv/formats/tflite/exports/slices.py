@@ -124,9 +124,8 @@ _SEQUENCES = frozenset({DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DTyp
 
 def export_reverse_sequence(node: Node, t: Target) -> None:
     """REVERSE_SEQUENCE."""
-    op, x, lengths = node.op, node.operand(0), node.inputs[1]
+    op, x, lengths = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, o.ReverseSequence)
-    assert lengths is not None, "the verifier wants lengths"
     t.require(node, plain=_SEQUENCES, codes=_SEQUENCES, operands=(0,))
     fields = {"seq_dim": op.axis, "batch_dim": op.batch_axis}
     operands = [t.tensor(x), t.index(lengths)]
@@ -135,11 +134,8 @@ def export_reverse_sequence(node: Node, t: Target) -> None:
 
 def export_dynamic_update_slice(node: Node, t: Target) -> None:
     """DYNAMIC_UPDATE_SLICE."""
-    x, update, starts = node.inputs
+    x, update, starts = (node.operand(i) for i in range(3))
     y = node.outputs[0]
-    assert x is not None
-    assert update is not None
-    assert starts is not None
     t.require(node, plain=_CUT, codes=_CUT, operands=(0, 1))
     if y.quant is not None:
         tensors = [t.requantized(v, y.quant) for v in (x, update)]

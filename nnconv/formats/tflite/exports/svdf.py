@@ -13,8 +13,7 @@ def export_svdf(node: Node, t: Target) -> None:
     """SVDF in floats, or with weights of 8 bits."""
     op = node.op
     assert isinstance(op, Svdf)
-    x, weights = node.inputs[0], node.inputs[1:3]
-    assert x is not None
+    x, weights = node.operand(0), node.inputs[1:3]
     features = weights[0]
     assert features is not None
     hybrid = is_hybrid(t, x, [features])
