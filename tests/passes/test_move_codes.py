@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from nnconv.backends.reference.executor import run_graph
 
+import nnconv
+from nnconv.ir import Builder, DType, Graph, Model, Quant, Signature
+from nnconv.ops.reduce import CumProd
 from support.rnn_models import LstmShape, sequence_lstm
-from support.spine import Case, check, onnx_ops
+from support.spine import Case, check, onnx_ops, onnx_session
 from support.tflite_builder import Subgraph, Tensor, TfliteBuilder
 
 SHAPE = (2, 4, 1, 6)
@@ -222,3 +226,18 @@ def test_a_result_between_transposes_is_not_rounded(between, opset, shape, tmp_p
         b.output(back, b.op("PRELU", [codes, slopes], [("int8", turned, quant)]))
 
     check(Case(between, build, options={"opset": opset}), tmp_path)
+
+
+@pytest.mark.parametrize("source", ["onnx", "tflite"])
+@pytest.mark.parametrize("opset", [13, 21, 24])
+def test_moves_that_arithmetic_is_spelled_with(opset, source, tmp_path):
+    b = Builder(Graph("products"))
+    x = b.input("x", DType.INT8, (2, 3, 4), quant=Quant.per_tensor(0.02, 3))
+    op = CumProd(axis=2, exclusive=False, reverse=True)
+    b.graph.outputs = [b.add(op, [x], name="y", quant=Quant.per_tensor(0.03, -5))]
+    model = Model([Signature("", b.graph)], format=source)
+    codes = np.random.default_rng(0).integers(-128, 128, (2, 3, 4)).astype(np.int8)
+    wanted = run_graph(b.graph, [codes])
+    nnconv.save(model, tmp_path / "y.onnx", opset=opset, int8="keep")
+    found = onnx_session(tmp_path / "y.onnx").run(None, {"x": codes})
+    assert np.abs(found[0].astype(int) - wanted[0]).max() <= 1

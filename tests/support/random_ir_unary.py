@@ -122,7 +122,8 @@ def window_of(n: IrNet, x: Value, *, dilated: bool = False) -> dict[str, Any]:
 
 
 def _pooling(n: IrNet, x: Value) -> dict[str, Any]:
-    return {"layout": n.layout, **window_of(n, x), "activation": n.one(CLAMPS)}
+    clamps = CLAMPS if x.dtype.is_float or x.quant is not None else CLAMPS[:1]
+    return {"layout": n.layout, **window_of(n, x), "activation": n.one(clamps)}
 
 
 def _resizing(n: IrNet, x: Value) -> dict[str, Any]:
@@ -237,10 +238,12 @@ def unary(n: IrNet, op: type[Op], attributes: Attributes) -> None:
         accepted = accepted - {DType.INT32, DType.INT64}
     if op is Dequantize:
         accepted = frozenset(CODES)
+    if op is norm.L2Normalization:
+        accepted = accepted - {DType.FLOAT16}  # it can't hold the square of epsilon
     if op in _BOUNDED:
         accepted = accepted - frozenset(CODES)
     if op is g.NonZero:
-        accepted = frozenset({DType.BOOL})  # a step of others may be one element more
+        accepted = frozenset({DType.BOOL})
     ranks = [4] if module in ("resize", "blocks") else _RANKS.get(op.__name__[-2:], RANKS)
     x = n.pick(
         lambda v: v.dtype in accepted and (takes_codes(op, v) if v.dtype in CODES else True),
@@ -248,6 +251,8 @@ def unary(n: IrNet, op: type[Op], attributes: Attributes) -> None:
     )
     if op is numeric.Tan and np.abs(n.real(x)).max() > 1.2:
         raise UnfitError  # a pole
+    if op is g.NonZero and x.producer is not None:
+        raise UnfitError  # a step before it may be one element more
     made = op(**attributes(n, x))
     if isinstance(made, st.MeanVarianceNormalization):
         spread = np.std(n.real(x).astype(np.float64), axis=made.axes)

@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from nnconv.formats.onnx.graphparts import GraphParts, Names, NotExportable
 from nnconv.formats.onnx.types import CODE_TYPES, LEAST_OPSET
 from nnconv.ir.dtype import COMPLEXES, DType
 from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Activation, Op
+from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.quant import Quant, dequantize, quantize
 
 Exporter: TypeAlias = "Callable[[Node, Target], None]"
@@ -47,6 +47,9 @@ _RESIGN = 128
 
 _SPELLED_WITH_BODIES = frozenset({"nnconv.ops.rnn", "nnconv.ops.detection", "nnconv.ops.proposals"})
 """Where the ops are whose exporters spell loops and branches."""
+
+_MOVES = frozenset({"Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
+"""What onnxruntime takes to the other side of a DequantizeLinear."""
 
 _NO_COMPLEX = "ONNX runtimes take complex numbers neither here nor at a graph's edge"
 
@@ -81,6 +84,8 @@ class Target(GraphParts):
         self._real: dict[Value, str] = {}
         self._stored: dict[Value, str] = {}
         self._nests: bool | None = None
+        self._of_bytes: set[str] = set()
+        """Names of real values that a DequantizeLinear makes of int8."""
 
     def inner(self) -> Target:
         """An empty graph for a body inside this one, made for the same IR node."""
@@ -133,7 +138,24 @@ class Target(GraphParts):
             codes = self.codes(value)
             found = self.dequantize(codes, self.inner_quant(value), self.inner_type(value))
             self._real[value] = found
+            if self.opset >= 21 and self.inner_type(value) is DType.INT8:
+                self._of_bytes.add(found)
         return found
+
+    def nodes_of(
+        self, op_type: str, inputs: Sequence[str], count: int, **attributes: Any
+    ) -> list[str]:
+        """See the base; moves that arithmetic is spelled with stay behind a DequantizeLinear.
+
+        onnxruntime would take them to the int8 codes, and then not load the file.
+        """
+        spells = self.current is not None and self.current.op.quant_rule is QuantRule.REAL
+        if spells and op_type in _MOVES and inputs[0] in self._of_bytes:
+            from nnconv.formats.onnx.weights import LOWEST
+
+            held = super().nodes_of("Max", [inputs[0], self.const(LOWEST)], 1)
+            inputs = [*held, *inputs[1:]]
+        return super().nodes_of(op_type, inputs, count, **attributes)
 
     def _wide_real(self, value: Value) -> str:
         """The real values of int64 codes, such as the bias of 16-bit activations."""
