@@ -78,7 +78,8 @@ class GraphImport(StepImport):
         given = self.source.tensors[index].quant
         if given is None or not dtype.is_integer:
             return None
-        scales = np.asarray(given.scales, np.float32)
+        with np.errstate(over="ignore"):
+            scales = np.asarray(given.scales, np.float64).astype(np.float32)
         if not (np.isfinite(scales).all() and (scales > 0).all()):
             raise InvalidModelError(
                 "it has a scale that isn't above 0", path=self.path, where=_at(index)

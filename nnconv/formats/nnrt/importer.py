@@ -116,6 +116,19 @@ class Source(StepSource):
             return value
         return self.add(Dequantize(dtype=DType.FLOAT32), [value])
 
+    def scalar(self, number: Number, dtype: DType) -> Value:
+        """A number as a constant without dimensions; infinite where a float can't hold it.
+
+        Raises:
+            InvalidModelError: when it is beyond an integer type.
+        """
+        if dtype.is_integer:
+            least, most = dtype.int_range
+            if not least <= number <= most:
+                raise self.fail(f"{number:g} is no {dtype}")
+        with np.errstate(over="ignore"):
+            return self.const(np.asarray(number, np.float64).astype(dtype.numpy))
+
     def input_tensor(self, name: str) -> Tensor:
         """An input as the model has it."""
         place = self.match.position(name)

@@ -139,15 +139,11 @@ def import_eltwise(s: Source) -> None:
     s.emit(op, [first, second])
 
 
-def _scalar(s: Source, number: float, like: Value) -> Value:
-    return s.const(np.asarray(number, like.dtype.numpy))
-
-
 def _affine(s: Source, x: Value, scale: float, shift: float) -> Value:
     """Of floats: scale * x + shift."""
     if scale != 1.0:
-        x = s.add(e.Mul(), [x, _scalar(s, scale, x)])
-    return x if shift == 0.0 else s.add(e.Add(), [x, _scalar(s, shift, x)])
+        x = s.add(e.Mul(), [x, s.scalar(scale, x.dtype)])
+    return x if shift == 0.0 else s.add(e.Add(), [x, s.scalar(shift, x.dtype)])
 
 
 def import_pow(s: Source) -> None:

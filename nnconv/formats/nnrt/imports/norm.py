@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.ops import norm as n
 from nnconv.ops.elementwise import Maximum, Mul, Rsqrt, Square
@@ -52,7 +50,7 @@ def import_l2_normalize(s: Source) -> None:
         return
     real = s.real(x)
     total = s.add(ReduceSum(axes=axes, keep_dims=True), [s.add(Square(), [real])])
-    least = s.const(np.asarray(epsilon, real.dtype.numpy))
+    least = s.scalar(epsilon, real.dtype)
     root = s.add(Rsqrt(), [s.add(Maximum(), [total, least])])
     s.emit_real(s.add(Mul(activation=s.activation()), [real, root]))
 

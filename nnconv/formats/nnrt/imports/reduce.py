@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ops import reduce as r
@@ -51,7 +49,7 @@ def import_reduction(s: Source) -> None:
     dtype = value.dtype
     if not dtype.is_float:
         value = s.add(Cast(dtype=DType.FLOAT32), [value])
-    value = s.add(Mul(), [value, s.const(np.asarray(coeff, value.dtype.numpy))])
+    value = s.add(Mul(), [value, s.scalar(coeff, value.dtype)])
     if not dtype.is_float:
         value = s.add(Cast(dtype=dtype), [value])
     s.emit_real(value)

@@ -169,7 +169,7 @@ def import_constant_of_shape(s: Source) -> None:
     if data is None or data.size != 1:
         count = 0 if data is None else data.size
         raise s.fail(f"parameter value has {count} elements, must have 1")
-    value = s.const(data.astype(np.float64).astype(s.result_dtype().numpy).reshape(()))
+    value = s.scalar(float(data[0]), s.result_dtype())
     shape = s.ints("input")
     if shape is None:
         s.emit(o.Fill(shape=None), [value, s.operand("input")])
