@@ -109,7 +109,7 @@ def make(
 class OnnxRuntimeExecutable(Executable):
     """An inference session."""
 
-    OPTIONS = frozenset({"input_shapes", "optimize", "signature", "threads"})
+    OPTIONS = frozenset({"input_shapes", "keep", "optimize", "signature", "threads"})
 
     def __init__(
         self,
@@ -117,13 +117,15 @@ class OnnxRuntimeExecutable(Executable):
         device: str,
         *,
         input_shapes: Mapping[str, Shape] | None = None,
+        keep: str = "",
         optimize: bool = True,
         signature: str | None = None,
         threads: int = 0,
     ) -> None:
         """Load ``source``, converted where it isn't an ONNX file.
 
-        Without ``optimize`` onnxruntime runs each node as the file has it.
+        Without ``optimize`` onnxruntime runs each node as the file has it. What it makes of the
+        model is written to the path ``keep``: a file for such CPUs, to be run without ``optimize``.
         """
         super().__init__(device)
         self._runtime = _runtime()
@@ -136,7 +138,10 @@ class OnnxRuntimeExecutable(Executable):
                 f"this onnxruntime has no {provider} for {device}", hint=_INSTALL[device]
             )
         content = self._content(source, signature, input_shapes)
-        self._session = self._open(content, provider, check_threads(threads), optimize=optimize)
+        options = self._options(check_threads(threads), optimize=optimize)
+        if keep:
+            options.optimized_model_filepath = keep
+        self._session = self._open(content, provider, options)
         self._read_interface()
 
     def _content(
@@ -174,7 +179,7 @@ class OnnxRuntimeExecutable(Executable):
         write(lowered.model, path)
         return str(path)
 
-    def _open(self, content: bytes | str, provider: str, threads: int, *, optimize: bool) -> Any:
+    def _options(self, threads: int, *, optimize: bool) -> Any:
         options = self._runtime.SessionOptions()
         options.log_severity_level = _FATAL_ONLY
         options.intra_op_num_threads = threads
@@ -186,6 +191,9 @@ class OnnxRuntimeExecutable(Executable):
         if self._lent:
             values = [self._runtime.OrtValue.ortvalue_from_numpy(a) for a in self._lent.values()]
             options.add_external_initializers(list(self._lent), values)
+        return options
+
+    def _open(self, content: bytes | str, provider: str, options: Any) -> Any:
         providers = list(dict.fromkeys((provider, "CPUExecutionProvider")))
         try:
             session = self._runtime.InferenceSession(content, options, providers=providers)

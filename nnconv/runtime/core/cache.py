@@ -1,6 +1,6 @@
 """Compiled models on disk: found again by token, in this process or in a later one.
 
-An entry is two files: the model in the device's own format, and a note that says what it is. What
+An entry is two files: the model in its device's own format, and a note that says what it is. What
 doesn't agree with the note in every respect is left aside, as if it weren't there: another token,
 another model, another version of nnconv or of the device's runtime, a damaged or half-written file.
 """

@@ -9,9 +9,14 @@ What no device but the reference takes whole is cut (``nnconv.backends.pieces``)
 
 from __future__ import annotations
 
+import os
+import platform
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -283,29 +288,30 @@ def _compile(model: Model, device: str, slot: CacheSlot | None) -> Executable:
     version = _version(device)
     path = slot.path(device, version, SUFFIXES[device])
     try:
-        _write(model, device, str(path))
+        executable = _write(model, device, str(path))
     except UnsupportedError:
         raise
-    except NnconvError:  # such as a folder that can't be written
+    except (NnconvError, OSError):  # such as a folder that can't be written
         return backends.compile(model, device)
-    executable = backends.compile(path, device)
     slot.keep(path, device, version)
     return executable
 
 
-def _write(model: Model, device: str, path: str) -> None:
-    """Write a model in a device's own format."""
-    from nnconv.lowering import choose_signature, one_entry, to_onnx, to_tflite
-
-    alone = one_entry(model, choose_signature(model, None))
+def _write(model: Model, device: str, path: str) -> Executable:
+    """Compile a model, and write it in the form in which its device reads it the quickest."""
     if SUFFIXES[device] == ".onnx":
-        from nnconv.formats.onnx import protobuf
+        part = f"{path}.{os.getpid()}.{threading.get_ident()}"
+        try:
+            executable = backends.compile(model, device, keep=part)
+            Path(part).replace(path)
+        finally:
+            Path(part).unlink(missing_ok=True)
+        return executable
+    from nnconv.formats.tflite import encode
+    from nnconv.lowering import choose_signature, one_entry, to_tflite
 
-        protobuf.write(to_onnx(alone).model, path)
-    else:
-        from nnconv.formats.tflite import encode
-
-        encode.write(to_tflite(alone).model, path)
+    encode.write(to_tflite(one_entry(model, choose_signature(model, None))).model, path)
+    return backends.compile(path, device)
 
 
 def _cached(slot: CacheSlot, device: str) -> Executable | None:
@@ -313,11 +319,20 @@ def _cached(slot: CacheSlot, device: str) -> Executable | None:
     path = slot.find(device, _version(device), SUFFIXES[device])
     if path is None:
         return None
+    settled = {"optimize": False} if SUFFIXES[device] == ".onnx" else {}
     try:
-        return backends.compile(path, device)
+        return backends.compile(path, device, **settled)
     except NnconvError:
         return None
 
 
+@cache
 def _version(device: str) -> str:
-    return next(found.version for found in available() if found.name == device)
+    """A device's version, and what else its form of a model depends on: the kind of CPU."""
+    version = next(found.version for found in available() if found.name == device)
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    flags = next((line for line in lines if line.startswith(("flags", "Features"))), lines[0])
+    return f"{version} {platform.machine()} {zlib.crc32(flags.encode()):08x}"

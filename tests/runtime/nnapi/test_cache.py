@@ -5,8 +5,10 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
 import pytest
 
+from nnconv import backends
 from nnconv.runtime import nnapi
 from nnconv.runtime.core import program as core
 from support.nnapi_calls import TOKEN, array
@@ -23,7 +25,7 @@ def writes(monkeypatch):
 
     def counted(model, device, path):
         seen.append(device)
-        write(model, device, path)
+        return write(model, device, path)
 
     monkeypatch.setattr(core, "_write", counted)
     return seen
@@ -130,3 +132,21 @@ module.computes({str(tmp_path)!r})
     )
     assert done.returncode == 0, done.stderr
     assert writes == [DEVICE]
+
+
+def test_what_is_kept_needs_no_more_optimizing(tmp_path):
+    computes(tmp_path)
+    (path,) = tmp_path.glob("*.onnx")
+    graph = onnx.load(path).graph
+    again = backends.compile(path, DEVICE, optimize=False)
+    feeds = {info.name: array() for info in again.inputs}
+    assert np.array_equal(next(iter(again.run(feeds).values())), 2 * array())
+    assert {entry.suffix for entry in tmp_path.iterdir()} == {".onnx", ".json"}
+    assert [node.op_type for node in graph.node] == ["Add"]
+
+
+def test_another_kind_of_cpu_finds_nothing(tmp_path, writes, monkeypatch):
+    computes(tmp_path)
+    monkeypatch.setattr(core, "_version", lambda device: f"{device} on another CPU")
+    computes(tmp_path)
+    assert len(writes) == 2
