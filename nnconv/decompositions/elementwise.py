@@ -30,6 +30,7 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import static_shape
 from nnconv.ops import elementwise as e
+from nnconv.ops.quantize import Cast
 from nnconv.ops.shape import BroadcastTo, Identity
 
 
@@ -141,6 +142,20 @@ def clip_of_unsigned(node: Node, b: Builder) -> Sequence[Value] | None:
     return [result if result is not x else b.add_typed(Identity(), [x], [x.type])[0]]
 
 
+def floor_of_quotient(node: Node, b: Builder) -> Sequence[Value] | None:
+    """FloorDiv: of integers the quotient toward zero, less 1 where there is a rest of other sign."""
+    dividend, divisor = node.operand(0), node.operand(1)
+    quotient = b.add(e.Div(), [dividend, divisor])
+    if dividend.dtype.is_float:
+        return [b.add(e.Floor(), [quotient])]
+    rest = b.add(e.Sub(), [dividend, b.add(e.Mul(), [quotient, divisor])])
+    zero = scalar(b, 0, dividend)
+    signs = [b.add(e.Less(), [side, zero]) for side in (rest, divisor)]
+    differ = b.add(e.NotEqual(), [b.add(Cast(dtype=DType.INT32), [sign]) for sign in signs])
+    down = b.add(e.LogicalAnd(), [b.add(e.NotEqual(), [rest, zero]), differ])
+    return [b.add(e.Sub(), [quotient, b.add(Cast(dtype=dividend.dtype), [down])])]
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.Ceil: (of_integers, ceil_by_floor),
     e.Round: (of_integers, round_by_adding),
@@ -152,7 +167,7 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.AddN: (add_by_pairs,),
     e.Clip: (unchanged, clip_of_unsigned),
     e.Div: (quotient, divide),
-    e.FloorDiv: (quotient,),
+    e.FloorDiv: (quotient, floor_of_quotient),
     e.FloorMod: (remainder, rest_of_quotient),
     e.Pow: (power,),
     e.BitwiseXor: (bitwise_xor,),

@@ -8,6 +8,7 @@ from nnconv.decompositions.arithmetic import Arithmetic
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
+from nnconv.ir.quant import quantize
 from nnconv.ir.types import static_shape
 from nnconv.ops.elementwise import FloorMod, Maximum, Minimum
 from nnconv.ops.gather import Gather
@@ -165,6 +166,30 @@ def one_by_one(node: Node, b: Builder) -> list[Value] | None:
     return [x]
 
 
+def joined(node: Node, b: Builder) -> list[Value] | None:
+    """A known value around known extents: constants put before and behind."""
+    op, x = _operand(node)
+    extents = static_shape(x.shape)
+    known = len(node.inputs) < 3 or node.inputs[2] is None
+    if op.mode is not PadMode.CONSTANT or not known or extents is None:
+        return None
+    if op.before is None or op.after is None or min((*op.before, *op.after), default=0) < 0:
+        return None
+    value = np.asarray(op.value)
+    filler = value.astype(x.dtype.numpy) if x.quant is None else quantize(value, x.quant, x.dtype)
+    shape = list(extents)
+    for axis, sides in enumerate(zip(op.before, op.after, strict=True)):
+        parts: list[Value] = [x]
+        for place, count in zip((0, len(parts) + 1), sides, strict=True):
+            if count:
+                block = np.full([*shape[:axis], count, *shape[axis + 1 :]], filler)
+                parts.insert(place, b.const(block, quant=x.quant))
+        if len(parts) > 1:
+            x = b.add(Concat(axis=axis), parts, quant=x.quant)
+            shape[axis] += sum(sides)
+    return [x]
+
+
 def pick_at_run_time(node: Node, b: Builder) -> list[Value] | None:
     """EDGE and WRAP of counts known at run time: a Gather of places along each dimension."""
     op, x = _operand(node)
@@ -199,5 +224,5 @@ def _length(x: Value, axis: int, a: Arithmetic) -> Value:
     return a.entry(a.b.add(ShapeOf(dtype=DType.INT32), [x]), axis)
 
 
-PAD = (cut_first, in_pairs, pick, copy_edges, wrap, pick_at_run_time, one_by_one)
+PAD = (cut_first, in_pairs, pick, copy_edges, wrap, pick_at_run_time, one_by_one, joined)
 """What a Pad can become, the best first."""

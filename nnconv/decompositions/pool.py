@@ -368,6 +368,23 @@ def norm_by_mean(node: Node, b: Builder) -> list[Value] | None:
     return [result]
 
 
+def root_of_mean(node: Node, b: Builder) -> list[Value] | None:
+    """L2Pool2D: the root of the mean of squares."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, p.L2Pool2D)
+    if op.activation is not Activation.NONE:
+        return split_activation(node, b)
+    mean = p.AveragePool2D(
+        layout=op.layout,
+        window=op.window,
+        stride=op.stride,
+        padding=op.padding,
+        dilation=op.dilation,
+        ceil=op.ceil,
+    )
+    return [b.add(e.Sqrt(), [b.add(mean, [b.add(e.Mul(), [x, x])])])]
+
+
 def global_norm(node: Node, b: Builder) -> list[Value] | None:
     """GlobalLpPool: the root of the sum of powers."""
     op, x = node.op, node.operand(0)
@@ -418,6 +435,7 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     p.AveragePool1D: (turn_round, raise_row),
     p.AveragePool2D: (turn_round, activate_behind, corrected_mean, mean_at_run_time),
     p.AveragePool3D: (turn_round, by_planes),
+    p.L2Pool2D: (root_of_mean,),
     p.LpPool: (activate_behind, norm_by_mean),
     p.GlobalLpPool: (global_norm,),
     p.MaxUnpool: (scattered,),

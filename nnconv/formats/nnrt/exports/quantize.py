@@ -9,7 +9,7 @@ from nnconv.formats.nnrt.types import FROM_DTYPE
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import dequantize
-from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, LooseCast, Quantize
 
 
 def _convert(t: Target, x: Value, y: Value) -> None:
@@ -79,5 +79,6 @@ EXPORTERS: dict[type[Op], Exporter] = {
     Bitcast: export_bitcast,
     Cast: export_cast,
     Dequantize: export_dequantize,
+    LooseCast: export_cast,
     Quantize: export_quantize,
 }

@@ -76,6 +76,8 @@ def export_pad(node: Node, t: Target) -> None:
         raise t.refused(f"PAD has no mode {op.mode.value}, and a value that is known")
     if x.quant != y.quant:
         raise t.to_floats("PAD keeps the parameters of its codes")
+    if x.dtype.is_integer and not x.type.has_codes:
+        raise t.refused("PAD takes no integers")
     if op.before is None or op.after is None:
         rows: Input = node.operand(1)
         if op.flat or op.axes is not None:
