@@ -352,6 +352,11 @@ def unary(n: Net) -> None:
         x = n.add("ADD", [x, n.const(np.float32([0.5]))])[0]
     if op == "EXP" and x.data.max() > 10:
         raise UnfitError
+    if op == "HARD_SWISH" and x.quantized:
+        assert isinstance(x.quant, tuple)
+        result = x.real * np.clip(x.real + 3, 0, 6) / 6
+        if np.abs(result).max() < 4 * x.quant[0]:
+            raise UnfitError  # LiteRT takes no result of so much finer a scale
     options: dict[str, Any] = {}
     if op == "LEAKY_RELU":
         options["alpha"] = float(n.one([0.1, 0.3, 1.5]))
