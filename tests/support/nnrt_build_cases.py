@@ -1,5 +1,6 @@
 """What breaks the rules on devices and compilations."""
 
+import atexit
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,14 @@ UNKNOWN = 12345
 
 # ------------------------------------------------------------------------ helpers
 
+FOLDERS = tempfile.TemporaryDirectory()
+atexit.register(FOLDERS.cleanup)
+
+
+def new_folder() -> str:
+    """An empty folder, for as long as the process lives."""
+    return tempfile.mkdtemp(dir=FOLDERS.name)
+
 
 def misfit() -> nnrt.Model:
     """A model whose operation writes an output that another one writes too: no call looks at it."""
@@ -54,7 +63,7 @@ def cached(
 
 def filled(version: int = 5, api: int = 2) -> str:
     """A folder with a model that was compiled."""
-    folder = tempfile.mkdtemp()
+    folder = new_folder()
     cached(folder, version, api).build()
     return folder
 
@@ -235,7 +244,7 @@ def _(call: Call) -> None:
     fails_invalid(call)
     call.target = nnrt.Compilation.construct_for_cache()
     call.target.set_device(device_id(ONNXRUNTIME))
-    call.target.set_cache(tempfile.mkdtemp(), 1)
+    call.target.set_cache(new_folder(), 1)
 
 
 @case("device does not support some op")
@@ -250,12 +259,12 @@ def _(call: Call) -> None:
 def _(call: Call) -> None:
     call.target = cached("/nowhere")
     fails_invalid(call)
-    call.target = cached(tempfile.mkdtemp(), (1 << 32) - 1)
+    call.target = cached(new_folder(), (1 << 32) - 1)
 
 
 @case("writing a cache file fails")
 def _(call: Call) -> None:
-    call.target = cached(tempfile.mkdtemp())
+    call.target = cached(new_folder())
 
     def fail(*_: Any) -> None:
         raise OSError("it fails on purpose")

@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -78,8 +79,9 @@ def valid_call(method: str, api: int = 2) -> Call:
     return made
 
 
+@cache
 def file_descriptor(size: int = 4096) -> int:
-    """An open file without a name."""
+    """A file without a name that stays open."""
     with tempfile.TemporaryFile() as file:
         file.truncate(size)
         return os.dup(file.fileno())
