@@ -299,7 +299,7 @@ def tflite_passes(
         PrunePass(),
         JoinCodesPass(),
         NarrowIndicesPass(),
-        FoldConstantsPass(_evaluate),
+        FoldConstantsPass(_evaluate, empty=True),
         WidenHalvesPass(),
         *([ToFloatsPass(), FoldDynamicPass(), PrunePass()] if in_floats else []),
         RespellPass(),

@@ -55,25 +55,28 @@ class FoldConstantsPass(Pass):
 
     Attributes:
         evaluate: runs one node on arrays; it is called only where there is something to fold.
+        empty: whether results without elements are constants as well, whatever they come of:
+            XNNPACK's pools, for one, fail on them.
     """
 
     name: ClassVar[str] = "fold_constants"
 
-    def __init__(self, evaluate: Evaluate) -> None:
+    def __init__(self, evaluate: Evaluate, *, empty: bool = False) -> None:
         """Choose what evaluates nodes."""
-        self.evaluate = evaluate
+        self.evaluate, self.empty = evaluate, empty
 
     def run(self, graph: Graph) -> bool:
         """Fold one graph, from its start: each node is looked at once."""
-        walk = _Walk(graph, self.evaluate)
+        walk = _Walk(graph, self.evaluate, empty=self.empty)
         for node in graph.nodes:
             walk.visit(node)
         return walk.finish()
 
 
 class _Walk:
-    def __init__(self, graph: Graph, evaluate: Evaluate) -> None:
+    def __init__(self, graph: Graph, evaluate: Evaluate, *, empty: bool) -> None:
         self.graph = graph
+        self.empty = empty
         self.evaluate = evaluate
         self.modified = False
         self._retyped: set[Value] = set()
@@ -98,7 +101,9 @@ class _Walk:
     # ---------------------------------------------------------------- constants
 
     def _fold_nothing(self, node: Node) -> bool:
-        """Results without elements; XNNPACK's pools, for one, fail on them."""
+        """Let results without elements be constants."""
+        if not self.empty:
+            return False
         shapes = [static_shape(value.shape) for value in node.outputs]
         if not shapes or any(shape is None or 0 not in shape for shape in shapes):
             return False

@@ -227,12 +227,7 @@ def _slice(
 ALL_KNOWN = ("s", "e", "a", "t")
 SLICES = [
     *(
-        _slice(
-            f"{label}-{'fed' if not known else 'const'}",
-            *bounds,
-            known=known,
-            same_nodes=label != "nothing",  # it is a constant once that is known
-        )
+        _slice(f"{label}-{'fed' if not known else 'const'}", *bounds, known=known)
         for known in ((), ("a",), ("a", "t"), ALL_KNOWN)
         for label, bounds in {
             "first": ([1], [3]),

@@ -106,7 +106,7 @@ GATHERS = [
         same_nodes=False,
     ),
     _gather("vector", numbers((5,)), picks((2, 3), 5)),
-    _gather("none", numbers((3, 4)), np.zeros((0,), np.int64), same_nodes=False),
+    _gather("none", numbers((3, 4)), np.zeros((0,), np.int64)),
     _gather("rank-6", numbers((2, 1, 3, 1, 2, 2)), picks((2, 2), 3), axis=2),
     _gather("open", numbers((3, 4)), np.asarray([-1, 0]), axis=0, fed=False, open_={"x": (0,)}),
     _gather(

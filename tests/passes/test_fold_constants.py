@@ -15,6 +15,7 @@ from nnconv.ir.verifier import verify_graph
 from nnconv.ops import elementwise as e
 from nnconv.ops import shape as s
 from nnconv.ops.blocks import SpaceToBatch
+from nnconv.ops.proposals import Decay, LimitedBoxes
 from nnconv.ops.quantize import Cast
 from nnconv.ops.reduce import ReduceSum
 from nnconv.ops.slices import Pad, Slice
@@ -228,3 +229,36 @@ def test_what_makes_the_file_bigger_is_left() -> None:
 
     ops, _, _ = fold(build, (200, 100))
     assert ops == [s.Tile(repeats=(200, 1)), e.Add()]
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_results_without_elements_are_constants_on_demand(empty: bool) -> None:
+    graph = Graph("g")
+    b = Builder(graph)
+    x = b.input("x", DType.FLOAT32, (0, 3))
+    graph.outputs = [b.add(e.Exp(), [x])]
+    assert FoldConstantsPass(run_node, empty=empty).run(graph) is empty
+    verify_graph(graph)
+    assert (graph.outputs[0].data is not None) is empty
+    assert graph.outputs[0].shape == (0, 3)
+
+
+def test_regions_chosen_of_constants_are_constants() -> None:
+    graph = Graph("g")
+    b = Builder(graph)
+    scores = np.asarray([[0.0, 0.9], [0.0, 0.8], [0.0, 0.05]], np.float32)
+    boxes = np.tile(np.asarray([0, 0, 4, 4], np.float32), (3, 2))
+    images = np.asarray([0, 1, 1], np.int32)
+    op = LimitedBoxes(
+        score_threshold=0.1,
+        limit=-1,
+        decay=Decay.HARD,
+        iou_threshold=0.5,
+        sigma=1.0,
+        least_score=0.1,
+    )
+    graph.outputs = list(b.add_many(op, [b.const(a) for a in (scores, boxes, images)]))
+    assert FoldConstantsPass(run_node).run(graph)
+    verify_graph(graph)
+    assert not list(graph.nodes)
+    assert [v.data.shape for v in graph.outputs if v.data is not None] == [(2,), (2, 4), (2,), (2,)]
