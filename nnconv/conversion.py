@@ -270,15 +270,9 @@ def convert(
     model.signatures = [entry]
     # Writing uses the graph up, and what follows from the types is to be read off the source's own.
     kept = one_entry(model, entry) if verify else model
-    lowered = _write(
-        model,
-        dst,
-        target,
-        versions={"opset": opset, "feature_level": feature_level, "api": api},
-        io_layout=io_layout,
-        int8=int8,
-        quant=quant,
-    )
+    versions = {"opset": opset, "feature_level": feature_level, "api": api}
+    options = {"io_layout": io_layout, "int8": int8, "quant": quant}
+    lowered = _write(model, dst, target, versions=versions, **options)
     _tell_written(report, lowered, entry)
     if verify:
         from nnconv.diff.verify import verify_conversion
