@@ -110,17 +110,16 @@ def _compile_for(
     from nnconv.ir import Model
 
     check_options(options, frozenset({"input_shapes", "signature"}), ",".join(names))
-    if not isinstance(model, Model):
-        model = read_model(model, input_shapes=options.get("input_shapes"))
-    signature = options.get("signature")
     for number, name in enumerate(names):
         if name == REFERENCE and number:
             break
         try:
-            return compile(model, name, signature=signature)
+            return compile(model, name, **options)
         except (errors.BackendError, errors.UnsupportedError):
             continue
-    return compile_pieces(model, names, signature=signature)
+    if not isinstance(model, Model):
+        model = read_model(model, input_shapes=options.get("input_shapes"))
+    return compile_pieces(model, names, signature=options.get("signature"))
 
 
 def compile_pieces(

@@ -15,7 +15,7 @@ import nnconv
 from nnconv import backends
 from nnconv.errors import BackendError, Reason, UnsupportedError, UnsupportedItem
 from nnconv.formats.tflite.reader import read
-from nnconv.ir import DType, Graph, Model, Signature, TensorType, Value
+from nnconv.ir import DType, Graph, Model, Signature, State, TensorType, Value
 from nnconv.ir.builder import Builder
 from nnconv.ops.control import If, While
 from nnconv.ops.elementwise import Abs, Add, Less, Neg, Sqrt
@@ -288,6 +288,31 @@ def test_the_reference_stands_in_where_there_is_nothing_to_compute_with():
     (some,) = results(made, [np.ones((3, 2), np.float32)])
     assert (some == -1).all()
     assert ran == ["a", "b"]
+
+
+def test_states_pass_through_pieces():
+    graph = Graph()
+    x, before = Value("x", ONE), Value("sum", ONE)
+    graph.inputs = [x, before]
+    builder = Builder(graph)
+    after = builder.add(Add(), [builder.add(Abs(), [x]), before])
+    graph.outputs = [builder.add(Sqrt(), [after]), after]
+    state = State(before, after, np.float32([9]), "sum")
+    model = Model([Signature("", graph, states=(state,))])
+    made = pieces(model, refusing(Sqrt), ["a", REFERENCE])
+    assert made.device == "a+reference"
+    assert [results(made, [np.float32([-n])])[0][0] for n in (7, 9, 24)] == [4, 5, 7]
+    made.reset()
+    assert results(made, [np.float32([7])])[0] == [4]
+
+
+def test_files_of_a_device_run_there_as_they_are(tmp_path):
+    path = tmp_path / "model.onnx"
+    nnconv.save(chain(Abs()), path)
+    made = nnconv.compile(path, "onnxruntime:cpu,reference")
+    assert made.device == "onnxruntime:cpu"
+    nnconv.save(chain(Neg(), Abs()), tmp_path / "model.tflite")
+    assert nnconv.compile(tmp_path / "model.tflite", "litert:cpu,reference").device == "litert:cpu"
 
 
 def test_threads_share_pieces():
