@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from nnconv.errors import GraphError
-from nnconv.ir.graph import Graph, Model
+from nnconv.ir.graph import Graph, Model, Node, Value
+from nnconv.ir.op import Op
 from nnconv.ir.printer import print_model
 from nnconv.ir.verifier import verify_model
+
+Rule: TypeAlias = Callable[[Node, set[Value]], bool]
 
 
 class Pass(ABC):
@@ -29,6 +32,29 @@ class Pass(ABC):
     def broken(self, graph: Graph) -> str:
         """What a graph lacks of what the pass promises of its result; empty if nothing."""
         return ""
+
+
+class RulesPass(Pass):
+    """A pass that looks at each node of some ops once, and changes what it finds there.
+
+    What nothing reads any more is left to prune.
+
+    Attributes:
+        rules: by op, what does it to a node and tells whether it did, given the graph's outputs.
+    """
+
+    rules: ClassVar[Mapping[type[Op], Rule]]
+
+    def run(self, graph: Graph) -> bool:
+        """Do the job; returns whether anything changed."""
+        modified = False
+        outputs: set[Value] | None = None
+        for node in graph.nodes:
+            rule = self.rules.get(type(node.op))
+            if rule is not None:
+                outputs = graph.output_set() if outputs is None else outputs
+                modified |= rule(node, outputs)
+        return modified
 
 
 def run_passes(model: Model, passes: Sequence[Pass], *, verify: bool = False) -> list[str]:

@@ -5,13 +5,13 @@ ONNX lacks these, TFLite has them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.types import static_shape
 from nnconv.ops.elementwise import Add, Maximum, Minimum
@@ -19,27 +19,7 @@ from nnconv.ops.gather import Reduction, ScatterNd
 from nnconv.ops.quantize import Cast
 from nnconv.ops.shape import Concat, Reshape, Split, Squeeze, Stack, Unsqueeze, Unstack
 from nnconv.ops.slices import DynamicUpdateSlice, Slice
-from nnconv.passes.base import Pass
-
-
-class RespellMovesPass(Pass):
-    """Makes one op of each spelling, where nothing else reads what is in between.
-
-    What nothing reads any more is left to prune.
-    """
-
-    name: ClassVar[str] = "respell_moves"
-
-    def run(self, graph: Graph) -> bool:
-        """Rewrite one graph: each node is looked at once."""
-        modified = False
-        outputs: set[Value] | None = None
-        for node in graph.nodes:
-            rule = _RULES.get(type(node.op))
-            if rule is not None:
-                outputs = graph.output_set() if outputs is None else outputs
-                modified |= rule(node, outputs)
-        return modified
+from nnconv.passes.base import Rule, RulesPass
 
 
 def _is_inner(value: Value, outputs: set[Value]) -> bool:
@@ -179,9 +159,15 @@ def _all_starts(value: Value, rank: int) -> Value | None:
     return value if value.shape == (rank,) else None
 
 
-_RULES: dict[type[Op], Callable[[Node, set[Value]], bool]] = {
-    Concat: _as_stack,
-    Split: _as_unstack,
-    ScatterNd: _as_update,
-}
-"""By the op that a spelling is found at: what makes it another one, and tells whether it did."""
+class RespellMovesPass(RulesPass):
+    """Makes one op of each spelling, where nothing else reads what is in between.
+
+    A spelling is found at its last op.
+    """
+
+    name: ClassVar[str] = "respell_moves"
+    rules: ClassVar[Mapping[type[Op], Rule]] = {
+        Concat: _as_stack,
+        Split: _as_unstack,
+        ScatterNd: _as_update,
+    }
