@@ -8,7 +8,7 @@ from nnconv.backends.reference.executor import run_graph
 from onnx import TensorProto
 
 import nnconv
-from nnconv.errors import GraphError, UnsupportedError
+from nnconv.errors import GraphError, InvalidModelError, UnsupportedError
 from nnconv.formats.onnx.reader import read as read_onnx
 from nnconv.formats.tflite.reader import read as read_tflite
 from nnconv.ir.builder import Builder
@@ -19,6 +19,7 @@ from nnconv.ops.random import Bernoulli, Multinomial, RandomNormal, RandomUnifor
 from support.litert import LiteRtRunner
 from support.onnx_routes import OnnxCase, node
 from support.spine import Case, model_bytes
+from support.tflite_builder import TfliteBuilder
 from support.tflite_spine import tflite_ops
 
 COUNT = 20_000
@@ -231,6 +232,14 @@ def test_tflite_routes(case, check, tmp_path):
     assert tflite_ops(again.read_bytes()) == tflite_ops(content)
     if next(iter(model.graph.nodes)).op.seeds is not None:
         assert np.array_equal(form, same), "its seeds are others"
+
+
+def test_a_number_of_samples_must_be_one():
+    b = TfliteBuilder()
+    x, counts = b.input("x", "float32", (2, 3)), b.const(np.asarray([3, 4], np.int32))
+    b.output(b.op("MULTINOMIAL", [x, counts], [("int32", (2, 3))], options={"seed": 1}))
+    with pytest.raises(InvalidModelError, match="2 numbers of samples"):
+        read_tflite(b.build())
 
 
 # -------------------------------------------------------------------- the ops themselves

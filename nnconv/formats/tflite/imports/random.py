@@ -33,8 +33,10 @@ def import_random_standard_normal(s: Source) -> None:
 
 def import_multinomial(s: Source) -> None:
     """MULTINOMIAL: operand 1 is the number of samples."""
-    (samples,) = s.required_ints(1, "the number of samples") or (0,)
-    op = Multinomial(samples=samples, dtype=s.output_type().dtype, seeds=_seeds(s))
+    samples = s.required_ints(1, "the number of samples")
+    if len(samples) != 1:
+        raise s.op.fail(f"{len(samples)} numbers of samples, must be 1")
+    op = Multinomial(samples=samples[0], dtype=s.output_type().dtype, seeds=_seeds(s))
     s.emit(op, [s.operand(0)])
 
 
