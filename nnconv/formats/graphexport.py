@@ -67,12 +67,14 @@ class GraphExport(ABC):
     Attributes:
         format_name: what messages call the format.
         activation_numbers: the fused activations that the format knows.
+        has_bodies: whether the format has While.
         file: the file that it belongs to.
         current: the IR node being exported.
     """
 
     format_name: ClassVar[str]
     activation_numbers: ClassVar[Mapping[Activation, int]]
+    has_bodies: ClassVar[bool] = True
     file: FileExport
     current: Node | None
 
@@ -190,7 +192,9 @@ class GraphExport(ABC):
                 node=node.origin.index,
             )
             coded = _reads_codes(node)
-            parts = replace(node, refusal, self.file.evaluate) if steps else None
+            parts = None
+            if steps:
+                parts = replace(node, refusal, self.file.evaluate, has_bodies=self.has_bodies)
             if parts is None:
                 self._stand_in(node)
                 return [item]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 
 import numpy as np
@@ -53,9 +54,9 @@ class OperandMaker(GraphExport):
         self._consts: dict[tuple[object, ...], int] = {}
 
     @property
+    @abstractmethod
     def level(self) -> int:
         """The feature level that is written for."""
-        raise NotImplementedError
 
     def operand(self, value: Value) -> Ref:
         """The operand of a value.

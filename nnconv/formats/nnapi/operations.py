@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -34,9 +35,22 @@ class OperationMaker(OperandMaker):
         self.operations: list[Operation] = []
 
     @property
+    @abstractmethod
     def models(self) -> Sequence[WireGraph | None]:
         """The referenced graphs; None for one that is being made."""
-        raise NotImplementedError
+
+    def operand(self, value: Value) -> Ref:
+        """The operand of a value; a constant without elements is a SLICE of one that has some."""
+        data = value.data
+        if value not in self._index and data is not None and not data.size:
+            some = np.zeros([max(extent, 1) for extent in data.shape], data.dtype)
+            inputs = {
+                "input": self.const(some, quant=value.quant),
+                "begin": self.ints([0] * data.ndim),
+                "size": self.ints(data.shape),
+            }
+            self._index[value] = self.result("SLICE", inputs, value.type)
+        return super().operand(value)
 
     def emit(
         self,
