@@ -143,7 +143,7 @@ def clip_of_unsigned(node: Node, b: Builder) -> Sequence[Value] | None:
 
 
 def floor_of_quotient(node: Node, b: Builder) -> Sequence[Value] | None:
-    """FloorDiv: of integers the quotient toward zero, less 1 where there is a rest of other sign."""
+    """FloorDiv: of integers the quotient toward zero, less 1 where a rest of other sign is left."""
     dividend, divisor = node.operand(0), node.operand(1)
     quotient = b.add(e.Div(), [dividend, divisor])
     if dividend.dtype.is_float:

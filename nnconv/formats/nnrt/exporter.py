@@ -38,6 +38,7 @@ from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType, static_shape
+from nnconv.ops.quantize import Dequantize, Quantize
 
 Exporter: TypeAlias = "Callable[[Node, Target], None]"
 
@@ -282,7 +283,8 @@ class Target(GraphExport):
         node = self.current
         assert node is not None
         operands = tuple(data_operands(node))
-        if node.op.quant_rule is QuantRule.REAL and (
+        converts = isinstance(node.op, Quantize | Dequantize)
+        if (node.op.quant_rule is QuantRule.REAL and not converts) and (
             _has_wide_codes(node) or (_has_codes(node) and not spec.quantized)
         ):
             raise self.to_floats(f"{spec.name} takes such codes as integers")

@@ -1,0 +1,99 @@
+"""All conversions between the four formats, of the project's own models, each on two devices."""
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+
+import nnconv
+from nnconv.errors import UnsupportedError
+from nnconv.formats import FORMATS
+from support.places import FIXTURES
+
+MODELS = sorted((FIXTURES / "digits").glob("*.tflite"))
+
+DEVICES = ("reference", "onnxruntime:cpu")
+"""Where a result runs; a .tflite runs on LiteRT instead of onnxruntime."""
+
+REFUSED = {("nnapi", "digits_int16x8"): "16-bit codes|QUANT16"}
+"""Models that a format can't hold, and why."""
+
+DIRECTIONS = [*permutations(FORMATS, 2), *((kind, kind) for kind in FORMATS)]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Each model in each format, by model and format."""
+    folder = tmp_path_factory.mktemp("formats")
+    made = {}
+    for model, kind in product(MODELS, FORMATS):
+        if (kind, model.stem) in REFUSED:
+            continue
+        made[model.stem, kind] = folder / f"{model.stem}.{kind}"
+        nnconv.convert(model, made[model.stem, kind])
+    return made
+
+
+@pytest.fixture(scope="module")
+def images():
+    with np.load(FIXTURES / "digits" / "heldout.npz") as data:
+        return data[data.files[0]][:1]
+
+
+def extents_of(value):
+    """The extents, None for those that are open: what they are called is a matter of formats."""
+    return [extent if isinstance(extent, int) else None for extent in value.shape]
+
+
+def feeds_of(model, images):
+    (value,) = model.inputs
+    x = images.reshape([extent or 1 for extent in extents_of(value)]).astype(np.float32)
+    if value.dtype.value == "float32":
+        return {value.name: x}
+    scale = 1.0 if value.quant is None else value.quant.scale[0]
+    point = 0 if value.quant is None else value.quant.zero_point[0]
+    kind = value.dtype.numpy
+    codes = np.round(x / x.max() / scale) + point
+    return {value.name: np.clip(codes, np.iinfo(kind).min, np.iinfo(kind).max).astype(kind)}
+
+
+def results(path, device, feeds):
+    if path.suffix == ".tflite" and device != "reference":
+        device = "litert:cpu"
+    executable = nnconv.compile(path, device)
+    (result,) = executable.run(feeds).values()
+    executable.close()
+    return result
+
+
+@pytest.mark.parametrize("model", [path.stem for path in MODELS])
+@pytest.mark.parametrize(("source", "target"), DIRECTIONS)
+def test_results_stay_the_same(source, target, model, files, images, tmp_path):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("ai_edge_litert")
+    result = tmp_path / f"again.{target}"
+    if (source, model) in REFUSED:
+        pytest.skip(REFUSED[source, model])
+    path = files[model, source]
+    if (target, model) in REFUSED:
+        with pytest.raises(UnsupportedError, match=REFUSED[target, model]):
+            nnconv.convert(path, result)
+        return
+    nnconv.convert(path, result)
+    before, after = nnconv.load(path), nnconv.load(result)
+    for mine, its in zip(
+        (*before.inputs, *before.outputs), (*after.inputs, *after.outputs), strict=True
+    ):
+        assert (mine.name, extents_of(mine), mine.dtype) == (its.name, extents_of(its), its.dtype)
+    feeds = feeds_of(before, images)
+    wanted = results(path, "reference", feeds)
+    for device in DEVICES:
+        seen = results(result, device, feeds)
+        if wanted.dtype.kind == "f":
+            # LiteRT quantizes the data of layers whose weights alone are codes.
+            hybrid = model == "digits_dynamic" and result.suffix == ".tflite"
+            np.testing.assert_allclose(seen, wanted, rtol=1e-3, atol=5e-3 if hybrid else 1e-4)
+        else:
+            # Kernels of 16 bits round each product: a thousandth of the range.
+            steps = 64 if wanted.dtype == np.int16 else 1
+            assert np.abs(seen.astype(int) - wanted.astype(int)).max() <= steps
