@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.batches import gather_of_batches
 from nnconv.decompositions.extents import (
     as_int32,
     as_vector,
@@ -469,7 +470,7 @@ def unique_slices(node: Node, b: Builder) -> Sequence[Value] | None:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    g.Gather: (gather_stretch, gather_from_front),
+    g.Gather: (gather_stretch, gather_from_front, gather_of_batches),
     g.GatherNd: (gather_nd_from_front,),
     g.GatherElements: (gather_elements,),
     g.Compress: (compress,),

@@ -10,6 +10,7 @@ from nnconv.ir.op import Activation
 from nnconv.ops import elementwise as e
 from nnconv.ops import shape as s
 from nnconv.ops.conv import Conv2D, ConvTranspose2D
+from nnconv.ops.gather import Gather
 from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.norm import L2Normalization, LogSoftmax, Softmax
 from nnconv.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
@@ -462,7 +463,20 @@ OLD_LEVELS = [
 ]  # fmt: skip
 
 
+def gathered(b: Builder):
+    x = b.input("x", F32, (2, 3, 5, 2))
+    places = np.random.default_rng(3).integers(0, 5, (2, 3, 4)).astype(np.int32)
+    return b.add(Gather(axis=2, batch_dims=2), [x, b.const(places)])
+
+
+def empty(b: Builder):
+    x = b.input("x", F32, (2, 3))
+    return b.add(s.Concat(axis=0), [x, b.const(np.zeros((0, 3), np.float32))])
+
+
 CONVERSIONS = [
+    NnapiCase("gather-of-batches", gathered, operations={"RESHAPE": 2, "GATHER": 1}),
+    NnapiCase("no-elements", empty, operations={"SLICE": 1, "CONCATENATION": 1}),
     NnapiCase("quantize", quantized, operations={"QUANTIZE": 1}),
     NnapiCase("dequantize", moved(Dequantize(dtype=F32), "i8"), operations={"DEQUANTIZE": 1}),
     NnapiCase("requantize", requantized, operations={"ADD": 1}),

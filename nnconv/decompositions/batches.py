@@ -1,0 +1,39 @@
+"""Gathers with batch dimensions as plain ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnconv.decompositions.constants import MOST_ELEMENTS
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Node, Value
+from nnconv.ir.types import static_shape
+from nnconv.ops.elementwise import Add
+from nnconv.ops.gather import Gather
+from nnconv.ops.quantize import Cast
+from nnconv.ops.shape import Reshape
+
+
+def gather_of_batches(node: Node, b: Builder) -> Sequence[Value] | None:
+    """All slices of all batches in a row, the places of each batch behind those of the last."""
+    op, x, indices = node.op, node.operand(0), node.operand(1)
+    assert isinstance(op, Gather)
+    shape, places = static_shape(x.shape), static_shape(indices.shape)
+    batch = op.batch_dims
+    if not batch or op.axis != batch or op.from_end or shape is None or places is None:
+        return None
+    count, extent, rest = math.prod(shape[:batch]), shape[batch], shape[batch + 1 :]
+    if count * extent > MOST_ELEMENTS or 0 in shape or 0 in places:
+        return None
+    rows = b.add(Reshape(shape=(count * extent, *rest)), [x], quant=x.quant)
+    if indices.dtype is not DType.INT32:
+        indices = b.add(Cast(dtype=DType.INT32), [indices])
+    each = b.add(Reshape(shape=(count, math.prod(places[batch:]))), [indices])
+    starts = b.const(np.arange(0, count * extent, extent, dtype=np.int32).reshape(-1, 1))
+    flat = b.add(Reshape(shape=(-1,)), [b.add(Add(), [each, starts])])
+    found = b.add(Gather(axis=0), [rows, flat], quant=x.quant)
+    return [b.add(Reshape(shape=(*shape[:batch], *places[batch:], *rest)), [found], quant=x.quant)]
