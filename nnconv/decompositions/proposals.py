@@ -30,6 +30,10 @@ _OUT = float(np.finfo(np.float32).min)
 """The score of what is taken, or dropped out."""
 
 
+_MOST = 1 << 22
+"""So many candidates have constants of their own."""
+
+
 def _float(b: Builder, value: float) -> Value:
     return b.const(np.asarray(value, np.float32))
 
@@ -186,6 +190,8 @@ def decompose_limited_boxes(node: Node, b: Builder) -> list[Value] | None:
         return None
     rows, classes = shape
     count = rows * (classes - 1)
+    if count > _MOST:
+        return None
     if count < 1:
         empty = [np.zeros((0, *([4] if i == 1 else []))) for i in range(4)]
         dtypes = [v.dtype.numpy for v in node.outputs]
@@ -264,6 +270,8 @@ def decompose_proposals(node: Node, b: Builder) -> list[Value] | None:
         return None
     pictures, height, width, kinds = shape
     count = height * width * kinds
+    if count > _MOST:
+        return None
     places = np.stack(np.meshgrid(np.arange(width), np.arange(height)) * 2, axis=-1)
     cells = places.reshape(-1, 1, 4) * np.asarray([op.stride[1], op.stride[0]] * 2)
     corners = b.add(Reshape(shape=(1, kinds, 4)), [anchors])

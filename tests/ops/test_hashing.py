@@ -5,7 +5,8 @@ import pytest
 from nnconv.backends.reference.executor import run_graph
 from nnconv.backends.reference.hashing import fingerprint
 
-from nnconv.errors import GraphError
+import nnconv
+from nnconv.errors import GraphError, UnsupportedError
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph
@@ -159,3 +160,10 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_lsh_projection(case, tmp_path):
     check(case, tmp_path)
+
+
+def test_long_rows_would_take_too_many_nodes(tmp_path):
+    case = projection("long", DENSE, np.zeros((1, 1025), np.int8))
+    with pytest.raises(UnsupportedError, match="data of the shape"):
+        nnconv.save(case.model(), tmp_path / "y.onnx")
+    assert not (tmp_path / "y.onnx").exists()

@@ -18,6 +18,9 @@ _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 
 _SEED_BYTES = 4
 
+_MOST_BYTES = 1024
+"""Of a row: 64 of them take 150 nodes."""
+
 _WHOLE = 1 << 64
 
 
@@ -247,7 +250,7 @@ def export_lsh_projection(node: Node, t: Target) -> None:
     count, width = shape
     length = int(np.prod(data[1:], dtype=np.int64)) * max(x.dtype.bits // 8, 1)
     total = np.float64(0)
-    if not length or not data[0]:
+    if not 0 < length <= _MOST_BYTES or not data[0]:
         raise t.unsupported(f"data of the shape {list(data)}")
     heads = t.node("Reshape", [_bytes(t, seeds, DType.FLOAT32), t.const([-1, 1, _SEED_BYTES])])
     rows = t.node("Reshape", [_bytes(t, x, x.dtype), t.const([1, data[0], length])])

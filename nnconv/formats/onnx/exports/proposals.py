@@ -13,6 +13,9 @@ from nnconv.ir.types import static_shape
 from nnconv.ops.proposals import Decay, LimitedBoxes, Proposals
 
 _LOWEST = np.float32(-np.inf)
+_MOST = 1 << 24
+"""So many classes, or anchors of a map, have constants of their own."""
+
 _BELOW = np.float32(1 - 2**-24)
 """A positive float32 times this is the next lower one."""
 
@@ -193,6 +196,8 @@ def export_limited_boxes(node: Node, t: Target) -> None:
     classes = None if scores.shape is None else scores.shape[1]
     if not isinstance(classes, int):
         raise t.unsupported("the number of classes isn't known")
+    if classes > _MOST:
+        raise t.unsupported(f"{classes} classes are too many")
     found = _Candidates(node, t, classes)
     taken, values = _taken(op, t, found)
     keys = _at(t, found.keys, taken)
@@ -266,6 +271,8 @@ def export_proposals(node: Node, t: Target) -> None:
         raise t.unsupported("the extents of the map aren't known")
     height, width, anchors = extents
     count = height * width * anchors
+    if count > _MOST:
+        raise t.unsupported(f"a map of {count} anchors is too large")
     boxes, fine = _moved(op, node, t, height, width)
     values = t.reshape(_floats(t, scores), [-1, count])
     if 0 < op.before < count:
