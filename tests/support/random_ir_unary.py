@@ -240,6 +240,8 @@ def unary(n: IrNet, op: type[Op], attributes: Attributes) -> None:
         accepted = frozenset(CODES)
     if op is norm.L2Normalization:
         accepted = accepted - {DType.FLOAT16}  # it can't hold the square of epsilon
+    if op is reduce.ReduceLogSumExp:
+        accepted = accepted - {DType.INT32, DType.INT64}  # near a whole number either is right
     if op in _BOUNDED:
         accepted = accepted - frozenset(CODES)
     if op is g.NonZero:

@@ -192,7 +192,12 @@ def export_cumsum(node: Node, t: Target) -> None:
     assert isinstance(op, r.CumSum)
     axis, flags = _axis(node, op, t), _flags(op)
     if x.quant is not None or y.quant is not None or x.dtype.is_float:
-        t.set_real(y, t.node("CumSum", [t.real(x), axis], **flags))
+        kind = t.real_type(x)
+        halves = kind in (DType.FLOAT16, DType.BFLOAT16)  # no kernel, and no type before opset 14
+        wide = DType.FLOAT32 if halves and not (t.plain and t.opset >= 14) else kind
+        name = t.real(x) if wide is kind else t.cast(t.real(x), wide)
+        result = t.node("CumSum", [name, axis], **flags)
+        t.set_real(y, result if wide is kind else t.cast(result, kind))
         return
     fits = x.dtype in (DType.INT32, DType.INT64) or (t.plain and x.dtype.bits >= 32)
     wider = x.dtype if fits else _ADDED_AS[x.dtype]
