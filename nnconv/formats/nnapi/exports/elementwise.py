@@ -102,7 +102,6 @@ def export_select(node: Node, t: Target) -> None:
         }  # fmt: skip
         t.emit("SELECT", inputs, y)
         return
-    t.rank(y)
     chosen = [t.broadcast(v, shape or (1,)) for v in (then, otherwise)]
     whole = t.broadcast(condition, shape or (1,))
     t.emit("SELECT", {"condition": whole, "input0": chosen[0], "input1": chosen[1]}, y)

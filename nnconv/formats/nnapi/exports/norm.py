@@ -9,7 +9,7 @@ import numpy as np
 from nnconv.formats.nnapi.exporter import Exporter, Target
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.types import TensorType
+from nnconv.ir.types import MOST_DIMENSIONS, TensorType
 from nnconv.ops import norm as n
 
 _EPSILON = 1e-6
@@ -21,7 +21,7 @@ _COARSE = 0.9
 def _last(t: Target, node: Node, axis: int) -> int:
     """An axis as NNAPI has it: the last one is -1, which needs no level."""
     x = node.operand(0)
-    rank = t.rank(x)
+    rank = t.rank(x, MOST_DIMENSIONS)
     return -1 if axis == rank - 1 else axis
 
 

@@ -38,7 +38,7 @@ def export_slice(node: Node, t: Target) -> None:
                 sizes.append(-1)
             else:
                 break
-        if len(begins) == len(op.starts) and 0 not in sizes:
+        if len(begins) == len(op.starts):
             t.emit("SLICE", {"input": x, "begin": t.ints(begins), "size": t.ints(sizes)}, y)
             return
     masks = [sum(1 << i for i, b in enumerate(side) if b is None) for side in (op.starts, op.ends)]
