@@ -382,20 +382,29 @@ def devices(*, as_json: bool) -> None:
 @click.option("--format", "format_name", type=FORMAT, help="Only this format's ops.")
 @common_options
 def ops(*, format_name: str | None, as_json: bool) -> None:
-    """List the ops that can be read and written, by format.
+    """Show which formats and devices know which ops; with --format, what one can read and write.
 
-    What can be read has the format's own names; what can be written has the names of nnconv's own
-    ops, since a format may spell one as several. Some are decomposed into ops that the format has.
+    Rows are nnconv's own ops, which a format may spell as several operations: those of its version
+    that is named, or (parts) other ops. What has an ONNX form runs on onnxruntime, what has one in
+    TFLite on LiteRT. What can be read has the format's own names.
     """
     from nnconv.backends import reference_ops
 
-    from nnconv.formats.support import op_support
+    from nnconv.formats.support import op_support, support_matrix
 
     tables = {name: op_support(name) for name in ([format_name] if format_name else FORMATS)}
     kernels = reference_ops()
     if as_json:
         facts = {name: support._asdict() for name, support in tables.items()}
-        print_json({**facts, "reference": sorted(kernels)})
+        matrix = {row.op: row.forms for row in support_matrix(kernels)}
+        print_json({**facts, "reference": sorted(kernels), "matrix": matrix})
+        return
+    if format_name is None:
+        rows = [
+            (row.op, *row.forms.values(), "yes" if row.reference else "")
+            for row in support_matrix(kernels)
+        ]
+        print_table(f"{len(rows)} ops", ("op", *FORMATS, "reference"), rows)
         return
     for name, support in tables.items():
         rows = [(op,) for op in support.read]

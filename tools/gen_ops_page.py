@@ -13,18 +13,19 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from inspect import isclass, isfunction, ismodule
+from inspect import isclass
 from pathlib import Path
 from pkgutil import iter_modules
-from types import CodeType
 from typing import Any
 
 import onnx.defs
 
 import nnconv.ops
 from nnconv.decompositions.base import decompositions_of
+from nnconv.formats.mentions import mentioned
 from nnconv.formats.onnx.exporter import exporter_of
 from nnconv.formats.onnx.importer import importers as onnx_importers
+from nnconv.formats.support import operations_of, version_of
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
 from nnconv.formats.tflite.exporter import exporter_of as tflite_exporter_of
 from nnconv.formats.tflite.importer import importers
@@ -42,10 +43,17 @@ Made by `tools/gen_ops_page.py` from the tables that reading and writing use; do
 `nnconv ops` lists what an installed nnconv knows.
 
 An op of a file becomes one op, or a few, of the IR (`nnconv/ops`), and these become TFLite
-operators or ONNX nodes of the standard domain. Which ones depends on types, shapes, quantization
-and opset: the tables name the main ones. What merely joins them (Cast, DequantizeLinear, Reshape,
-Slice, Add ...) is named where there is nothing else. An op that TFLite lacks is decomposed into
-others of the IR.
+operators, ONNX nodes of the standard domain, or operations of NNAPI or NNRt. Which ones depends on
+types, shapes, quantization and version: the tables name the main ones. What merely joins them
+(Cast, DequantizeLinear, Reshape, Slice, Add ...) is named where there is nothing else. An op that
+TFLite lacks is decomposed into others of the IR.
+"""
+
+WRITTEN = """\
+Numbers behind operations are NNAPI's feature level and NNRt's API version that brought them; some
+types and forms need more, which `nnconv check` tells. An op without an operation there is
+decomposed like for TFLite, if it can be. All of these run on the reference backend, on onnxruntime as the ONNX
+that is named, and on LiteRT as the TFLite.
 """
 
 AROUND = {"Cast", "QuantizeLinear", "DequantizeLinear"}
@@ -71,59 +79,6 @@ def op_classes() -> dict[type[Op], str]:
             if isclass(value) and issubclass(value, Op) and is_kind(value):
                 found[value] = value.__module__.rpartition(".")[2]
     return dict(sorted(found.items(), key=lambda item: (item[1], item[0].__name__)))
-
-
-def codes(code: CodeType) -> Iterator[CodeType]:
-    """A function's code and that of the functions inside it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from codes(constant)
-
-
-def mentioned(function: Callable[..., Any], key: object, package: str) -> Iterator[object]:
-    """Objects and constants that a function and its helpers in ``package`` mention.
-
-    Of a table only the entry of ``key`` counts, if it has one.
-    """
-    todo: list[object] = [function]
-    seen: set[int] = set()
-    while todo:
-        value = todo.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, dict):
-            todo += [value[key]] if key in value else value.values()
-        elif isinstance(value, tuple | list | frozenset):
-            todo += value
-        elif isfunction(value) and value.__module__.startswith(package):
-            todo += parts_of(value)
-        elif isclass(value) and value.__module__.startswith(
-            (f"{package}.imports.", f"{package}.exports.")
-        ):
-            todo += members_of(value)
-        else:
-            yield value
-
-
-def parts_of(function: Any) -> Iterator[object]:
-    """What one function mentions: constants, globals, members of modules, closed-over values."""
-    for cell in function.__closure__ or ():
-        yield cell.cell_contents
-    for code in codes(function.__code__):
-        yield from (c for c in code.co_consts if isinstance(c, str | tuple))
-        present = [function.__globals__.get(name) for name in code.co_names]
-        modules = [value for value in present if ismodule(value)]
-        yield from (value for value in present if not ismodule(value))
-        for module in modules:
-            yield from (vars(module)[n] for n in code.co_names if n in vars(module))
-
-
-def members_of(helper: type) -> Iterator[object]:
-    """The functions of a helper class, properties too."""
-    for member in vars(helper).values():
-        yield member.fget if isinstance(member, property) else member
 
 
 def ir_ops(name: str, importer: Callable[..., Any], format_name: str = "tflite") -> list[str]:
@@ -171,6 +126,23 @@ def parts_written(op: type[Op]) -> list[str]:
     return sorted(kinds - MERE_MOVES) or sorted(kinds)
 
 
+def called(kind: str, op: type[Op]) -> str:
+    """The operations of NNAPI or NNRt that an op may become, with the version that brought each."""
+    found = operations_of(kind, op)
+    main = [name for name in found if name not in BUILTIN_JOINTS] or found
+    return ", ".join(f"{name} {version_of(kind, name)}" for name in main)
+
+
+def read_table(title: str, kind: str) -> Iterator[str]:
+    """A section of what a format's operations become."""
+    known = import_module(f"nnconv.formats.{kind}.importer").importers()
+    yield f"## {title}\n"
+    rows = [
+        [name, ", ".join(ir_ops(name, known[name], kind)) or RESOLVED] for name in sorted(known)
+    ]
+    yield from table([title, "IR"], rows)
+
+
 def table(columns: list[str], rows: list[list[str]]) -> Iterator[str]:
     """Lines of a Markdown table."""
     yield f"| {' | '.join(columns)} |"
@@ -205,17 +177,19 @@ def render() -> str:
     lines.append(
         "Ops that aren't listed are read by the definitions that ONNX itself gives of them.\n"
     )
-    lines += ["## Written\n"]
+    lines += [*read_table("NNAPI", "nnapi"), *read_table("NNRt", "nnrt")]
+    lines += ["## Written\n", WRITTEN]
     rows = [
         [
             op.__name__,
             stem,
             ", ".join(onnx_nodes(op)),
             ", ".join(tflite_operators(op)) or ", ".join(f"*{n}*" for n in parts_written(op)),
+            *(called(kind, op) for kind in ("nnapi", "nnrt")),
         ]
         for op, stem in op_classes().items()
     ]
-    lines += table(["IR", "family", "ONNX", "TFLite, or *IR*"], rows)
+    lines += table(["IR", "family", "ONNX", "TFLite, or *IR*", "NNAPI", "NNRt"], rows)
     return "\n".join(lines)
 
 

@@ -30,6 +30,15 @@ def test_an_unknown_format_is_a_wrong_argument() -> None:
         op_support("caffe")
 
 
+def test_the_command_shows_all_formats_beside_each_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["ops"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["op", *FORMATS, "reference"] in lines
+    assert ["Transpose", "yes", "yes", *"since 2 since 1 yes".split()] in lines
+
+
 @pytest.mark.parametrize("options", [[], ["--format", "tflite"]])
 def test_the_command_prints_the_same(
     options: list[str], capsys: pytest.CaptureFixture[str]
@@ -37,7 +46,10 @@ def test_the_command_prints_the_same(
     assert main(["ops", "--json", *options]) == 0
     told = json.loads(capsys.readouterr().out)
     formats = options[1:] or list(FORMATS)
-    assert set(told) == {*formats, "reference"}
+    assert set(told) == {*formats, "reference", "matrix"}
+    assert told["matrix"]["Ceil"] == {
+        "tflite": "yes", "onnx": "yes", "nnapi": "parts", "nnrt": "since 2",
+    }  # fmt: skip
     for name in formats:
         assert told[name]["read"] == op_support(name).read
         assert told[name]["write"] == op_support(name).write
