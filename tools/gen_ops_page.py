@@ -52,8 +52,8 @@ TFLite lacks is decomposed into others of the IR.
 WRITTEN = """\
 Numbers behind operations are NNAPI's feature level and NNRt's API version that brought them; some
 types and forms need more, which `nnconv check` tells. An op without an operation there is
-decomposed like for TFLite, if it can be. All of these run on the reference backend, on onnxruntime as the ONNX
-that is named, and on LiteRT as the TFLite.
+decomposed like for TFLite, if it can be. All of these run on the reference backend, on onnxruntime
+as the ONNX that is named, and on LiteRT as the TFLite.
 """
 
 AROUND = {"Cast", "QuantizeLinear", "DequantizeLinear"}

@@ -36,7 +36,7 @@ def test_the_command_shows_all_formats_beside_each_other(
     assert main(["ops"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["op", *FORMATS, "reference"] in lines
-    assert ["Transpose", "yes", "yes", *"since 2 since 1 yes".split()] in lines
+    assert ["Transpose", "yes", "yes", *["since", "2", "since", "1", "yes"]] in lines
 
 
 @pytest.mark.parametrize("options", [[], ["--format", "tflite"]])
