@@ -82,10 +82,11 @@ def decompositions_of(op: type[Op]) -> tuple[Decomposition, ...]:
 class Recorder(Builder):
     """A builder that keeps a list of the nodes that it added."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, *, has_bodies: bool = True) -> None:
         """Add nodes before ``node``."""
         assert node.graph is not None, f"{node!r} is in no graph"
         super().__init__(node.graph, before=node, origin=node.origin)
+        self.has_bodies = has_bodies
         self.added: list[Node] = []
 
     def add_typed(
@@ -110,14 +111,17 @@ class Recorder(Builder):
         self.added.clear()
 
 
-def replace(node: Node, refusal: Refused, evaluate: Evaluate) -> list[Node] | None:
+def replace(
+    node: Node, refusal: Refused, evaluate: Evaluate, *, has_bodies: bool = True
+) -> list[Node] | None:
     """Put other nodes in the place of one that was refused.
 
-    Nodes of constants alone are worked out at once.
+    Nodes of constants alone are worked out at once. ``has_bodies`` says whether ops
+    with bodies may be added.
 
     Returns the new nodes in order, or None if no other form is known; the graph is then as it was.
     """
-    builder = Recorder(node)
+    builder = Recorder(node, has_bodies=has_bodies)
     results: Sequence[Value] | None = None
     if refusal.activation:
         results = split_activation(node, builder)

@@ -14,14 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.branches import choose_branch, write_turns
 from nnconv.decompositions.steps import zeros
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import TensorType, static_shape
-from nnconv.ops.control import While
-from nnconv.ops.elementwise import Add, Less, Maximum, Mul
+from nnconv.ops.control import If, While
+from nnconv.ops.elementwise import Add, Less, LogicalAnd, Maximum, Mul
 from nnconv.ops.quantize import Cast
 from nnconv.ops.shape import Concat, Reshape, Unsqueeze
 from nnconv.ops.slices import DynamicUpdateSlice, Slice
@@ -99,7 +100,9 @@ def count_of(node: Node, test: Node | None) -> Count | None:
 
 
 def decompose_while(node: Node, b: Builder) -> list[Value] | None:
-    """While: collections that start with something."""
+    """While: collections that start with something; without bodies its turns, written out."""
+    if not b.has_bodies:
+        return _as_turns(node, b)
     found = collections(node)
     if not found:
         return None
@@ -142,6 +145,23 @@ def decompose_while(node: Node, b: Builder) -> list[Value] | None:
         assert count is not None
         results[place] = _first_of(b, results[place], count)
     return results
+
+
+def _as_turns(node: Node, b: Builder) -> list[Value] | None:
+    """The turns of a While whose number, or what ends it at the latest, is known."""
+    (asked,) = node.bodies[0].outputs
+    test = asked.producer
+    if test is None:
+        return None
+    tests = [test]
+    if isinstance(test.op, LogicalAnd):
+        tests = [v.producer for v in test.inputs if v is not None and v.producer is not None]
+    for each in tests:
+        count = count_of(node, each)
+        if count is not None and count.limit.data is not None and count.limit.data.size == 1:
+            limit = max(int(count.limit.data.reshape(-1)[0]), 0)
+            return write_turns(node, b, limit=limit, counter=count.place, is_exact=each is test)
+    return None
 
 
 def _number(b: Builder, number: int) -> Value:
@@ -191,4 +211,7 @@ def _write(
     turn.remove(joint)
 
 
-DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {While: (decompose_while,)}
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    If: (choose_branch,),
+    While: (decompose_while,),
+}

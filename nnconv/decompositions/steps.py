@@ -1,7 +1,8 @@
 """Steps of a recurrence as ops of their own: one after another, or as the body of a While.
 
 What of a step doesn't depend on the one before, the product of input and weights, is done for all
-steps at once before. Which form is taken, ``is_unrolled`` says.
+steps at once before. Which form is taken, ``is_unrolled`` says; where a format has no loops and the
+number of steps is known, all are written out.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def run_steps(
     if steps == 0:
         dims = [d if isinstance(d, int) else 1 for d in states[0].shape or (1, 1)]
         return b.const(np.zeros((0, *dims), projected.dtype.numpy)), list(states)
-    if isinstance(steps, int) and is_unrolled(steps, run.weights):
+    if isinstance(steps, int) and (is_unrolled(steps, run.weights) or not b.has_bodies):
         return _unrolled(b, projected, steps, states, run)
     return _looped(b, projected, steps, states, run)
 

@@ -67,7 +67,7 @@ class GraphExport(ABC):
     Attributes:
         format_name: what messages call the format.
         activation_numbers: the fused activations that the format knows.
-        has_bodies: whether the format has While.
+        has_bodies: whether the format has ops with bodies, While and If.
         file: the file that it belongs to.
         current: the IR node being exported.
     """

@@ -22,7 +22,10 @@ class Builder:
         graph: what is being built.
         before: where new nodes go; None for the end.
         origin: what new nodes and values say they came from.
+        has_bodies: whether what is built may have ops with bodies.
     """
+
+    has_bodies = True
 
     def __init__(
         self,

@@ -106,6 +106,7 @@ class Target(GraphExport):
 
     format_name = "NNRt"
     activation_numbers = ACTIVATION_NUMBERS
+    has_bodies = False
 
     def __init__(self, file: FileTarget) -> None:
         self.file: FileTarget = file
@@ -392,7 +393,8 @@ class Target(GraphExport):
     def stand_in(self, value: Value) -> None:
         """Give a tensor to a result of a node that failed."""
         if value not in self._index:
-            self._index[value] = self._add(TensorType(DType.FLOAT32, (1,)), value.name)
+            kind = value.dtype if value.dtype in FROM_DTYPE else DType.FLOAT32
+            self._index[value] = self._add(TensorType(kind, (1,)), value.name)
 
 
 def export_lacking(node: Node, t: Target) -> None:

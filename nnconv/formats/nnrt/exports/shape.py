@@ -75,13 +75,15 @@ def export_concat(node: Node, t: Target) -> None:
     assert isinstance(op, o.Concat)
     if op.activation is not Activation.NONE:
         raise Refused("CONCAT has no activation", activation=True)
-    parts: list[Value | Ref] = [node.operand(i) for i in range(len(node.inputs))]
+    operands = [node.operand(i) for i in range(len(node.inputs))]
+    parts: list[Value | Ref] = [v for v in operands if 0 not in (v.shape or ())]
+    parts = parts or [operands[0]]
     for part in parts:
         assert isinstance(part, Value)
         if part.quant != y.quant:
             raise t.to_floats(f"`{part.name}` has other parameters than the result")
-    if len(parts) == 1:
-        t.keep(node.operand(0), y)
+    if isinstance(only := parts[0], Value) and len(parts) == 1:
+        t.keep(only, y)
         return
     while len(parts) > _MOST_PARTS:
         parts = [_joined(t, parts[:_MOST_PARTS], op, y), *parts[_MOST_PARTS:]]

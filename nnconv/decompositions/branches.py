@@ -1,0 +1,146 @@
+"""Loops and branches for formats that have no bodies: turns written out, both branches computed.
+
+A loop whose number of turns is known becomes its turns, one after the other. Where a condition may
+end it before, each turn's results are taken as long as the condition held. Of a branch both bodies
+are computed, and one's results are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnconv.ir.builder import Builder
+from nnconv.ir.clone import clone_graph
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import Op
+from nnconv.ir.types import TensorType, merge_shapes, static_shape
+from nnconv.ops import elementwise as e
+from nnconv.ops import gather
+from nnconv.ops.control import If, While
+from nnconv.ops.numeric import TruncatedMod
+from nnconv.ops.shape import Reshape
+
+MOST_NODES = 1 << 14
+"""So many nodes are written at most: loops of more turns have no form."""
+
+
+def inline(b: Builder, body: Graph, operands: Sequence[Value]) -> list[Value]:
+    """Add the nodes of a body that gets ``operands``; gives its results.
+
+    Extents that the body leaves open are known where the operands' are.
+    """
+    values = dict(zip(body.inputs, operands, strict=True))
+
+    def taken(value: Value) -> Value:
+        return value if value.data is not None else values[value]
+
+    for node in body.nodes:
+        inputs = [None if v is None else taken(v) for v in node.inputs]
+        bodies = [clone_graph(inner)[0] for inner in node.bodies]
+        types = node.op.infer_node([None if v is None else v.type for v in inputs], bodies)
+        kinds = [
+            TensorType(old.dtype, merge_shapes(old.shape, new.shape), old.type.quant)
+            for old, new in zip(node.outputs, types, strict=True)
+        ]
+        names = [v.name for v in node.outputs]
+        made = b.add_typed(node.op, inputs, kinds, names=names, bodies=bodies)
+        values.update(zip(node.outputs, made, strict=True))
+    return [taken(v) for v in body.outputs]
+
+
+def write_turns(
+    node: Node, b: Builder, *, limit: int, counter: int, is_exact: bool
+) -> list[Value] | None:
+    """A While as its turns.
+
+    Args:
+        node: the While.
+        b: adds nodes.
+        limit: how many turns there are at most.
+        counter: the place of the number of turns done, among what the loop carries.
+        is_exact: whether there are so many for sure.
+    """
+    condition, turn = node.bodies
+    each = sum(1 for body in node.bodies for _ in body.nodes)
+    if limit * each > MOST_NODES or (not is_exact and not _may_run_idle(turn)):
+        return None
+    carried = [v for v in node.inputs if v is not None]
+    kind = carried[counter].dtype.numpy
+    shape = static_shape(carried[counter].shape) or ()
+    going: Value | None = None
+    for number in range(limit):
+        known = list(carried)
+        known[counter] = b.const(np.full(shape, number, kind))
+        if not is_exact:
+            (asked,) = inline(b, condition, known)
+            going = asked if going is None else b.add(e.LogicalAnd(), [going, asked])
+        after = inline(b, turn, known)
+        if going is not None:
+            chosen = _chosen(b, going, after, carried)
+            if chosen is None:
+                return None
+            after = chosen
+        carried = after
+    return carried
+
+
+def _chosen(
+    b: Builder, condition: Value, these: Sequence[Value], others: Sequence[Value]
+) -> list[Value] | None:
+    """``these`` where the condition holds, else ``others``; None where extents differ."""
+    results = []
+    for this, other in zip(these, others, strict=True):
+        if this is other:
+            results.append(this)
+            continue
+        shape = static_shape(this.shape)
+        if (
+            shape is None
+            or shape != static_shape(other.shape)
+            or this.type.quant != other.type.quant
+        ):
+            return None
+        chosen = b.add_typed(
+            e.Select(), [_of_rank(b, condition, len(shape)), this, other], [this.type]
+        )
+        results.append(chosen[0])
+    return results
+
+
+def _of_rank(b: Builder, condition: Value, rank: int) -> Value:
+    """A condition of one element with no more dimensions than what it chooses from."""
+    if condition.type.rank is not None and condition.type.rank <= rank:
+        return condition
+    return b.add(Reshape(shape=()), [condition])
+
+
+_CAN_FAIL: tuple[type[Op], ...] = (
+    gather.Gather, gather.GatherNd, gather.GatherElements, gather.ScatterNd,
+    gather.ScatterElements, gather.TensorScatter, While, If,
+)  # fmt: skip
+"""Ops that fail for some operands, or need not end."""
+
+_CAN_FAIL_ON_INTEGERS: tuple[type[Op], ...] = (e.Div, e.FloorDiv, e.FloorMod, TruncatedMod)
+
+
+def _may_run_idle(body: Graph) -> bool:
+    """Whether a body computes something for any operands, so that it may run for nothing."""
+    return not any(
+        node.op.draws
+        or isinstance(node.op, _CAN_FAIL)
+        or (isinstance(node.op, _CAN_FAIL_ON_INTEGERS) and node.outputs[0].dtype.is_integer)
+        for node in body.nodes
+    )
+
+
+def choose_branch(node: Node, b: Builder) -> list[Value] | None:
+    """An If: of a known condition one body, else both, of whose results one's are taken."""
+    condition, operands = node.operand(0), [v for v in node.inputs[1:] if v is not None]
+    if condition.data is not None:
+        return inline(b, node.bodies[0 if condition.data.all() else 1], operands)
+    if b.has_bodies or not all(map(_may_run_idle, node.bodies)):
+        return None
+    results, others = (inline(b, body, operands) for body in node.bodies)
+    return _chosen(b, condition, results, others)

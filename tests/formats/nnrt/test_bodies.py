@@ -1,0 +1,149 @@
+"""Loops, branches and recurrences, which NNRt lacks: turns written out, branches both computed."""
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+import nnconv
+from nnconv.errors import UnsupportedError
+from support.onnx_routes import run_onnxruntime
+
+HEADER = '<ir_version: 8, opset_import: ["": 17]>'
+
+SCAN = """
+net (float[3] start, float[5,3] x) => (float[3] last, float[5,3] y) {
+  last, y = Scan <num_scan_inputs = 1, body = turn (float[3] sum, float[3] row)
+    => (float[3] more, float[3] given) {
+      more = Add (sum, row)
+      given = Mul (more, row)
+    }> (start, x)
+}
+"""
+
+LOOP = """
+net (float[2] x, float limit) => (float[2] y) <int64 most = {4}, bool yes = {1}> {
+  y = Loop <body = turn (int64 number, bool going, float[2] x)
+    => (bool again, float[2] y) {
+      count = Cast <to = 1> (number)
+      y = Add (x, count)
+      sum = ReduceSum <keepdims = 0> (y)
+      again = Less (sum, limit)
+    }> (most, yes, x)
+}
+"""
+
+BRANCH = """
+net (float[2] x, bool which) => (float[2] y) {
+  y = If (which) <
+    then_branch = one () => (float[2] a) { a = Exp (x) },
+    else_branch = other () => (float[2] b) { b = Neg (x) }
+  >
+}
+"""
+
+GROWING = """
+net (float[2] x, bool which) => (float[n] y) {
+  y = If (which) <
+    then_branch = one () => (float[4] a) { a = Concat <axis = 0> (x, x) },
+    else_branch = other () => (float[2] b) { b = Neg (x) }
+  >
+}
+"""
+
+PICKING = """
+net (float[2] x, int64[1] place, bool which) => (float[1] y) {
+  y = If (which) <
+    then_branch = one () => (float[1] a) { a = Gather <axis = 0> (x, place) },
+    else_branch = other () => (float[1] b) { b = ReduceSum (x) }
+  >
+}
+"""
+
+ENDLESS = LOOP.replace("int64 most = {4}", "int64 most = {9223372036854775807}")
+
+
+def saved(text, tmp_path):
+    path = tmp_path / "net.onnx"
+    onnx.save(onnx.parser.parse_model(HEADER + text), path)
+    return path
+
+
+def lstm(tmp_path, steps):
+    rng = np.random.default_rng(0)
+    weights = [
+        onnx.numpy_helper.from_array(rng.normal(size=shape).astype(np.float32) / 4, name)
+        for name, shape in (("w", (2, 16, 3)), ("r", (2, 16, 4)), ("b", (2, 32)))
+    ]
+    kind = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node(
+                "LSTM", ["x", "w", "r", "b"], ["y", "h"], direction="bidirectional", hidden_size=4
+            )
+        ],
+        "net",
+        [onnx.helper.make_tensor_value_info("x", kind, [steps, 1, 3])],
+        [
+            onnx.helper.make_tensor_value_info("y", kind, [steps, 2, 1, 4]),
+            onnx.helper.make_tensor_value_info("h", kind, [2, 1, 4]),
+        ],
+        weights,
+    )
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8
+    )
+    path = tmp_path / "net.onnx"
+    onnx.save(model, path)
+    return path
+
+
+def check(path, feeds, tmp_path):
+    written = tmp_path / "net.nnrt"
+    nnconv.convert(path, written)
+    wanted = run_onnxruntime(str(path), feeds)
+    results = nnconv.compile(written, "reference").run(feeds)
+    for got, want in zip(results.values(), wanted, strict=True):
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def row(*numbers):
+    return np.asarray(numbers, np.float32)
+
+
+def test_turns_of_a_known_number_are_written_out(tmp_path):
+    rows = np.arange(15, dtype=np.float32).reshape(5, 3)
+    check(saved(SCAN, tmp_path), {"start": row(1, 2, 3), "x": rows}, tmp_path)
+
+
+@pytest.mark.parametrize("limit", [-100.0, 4.0, 6.5, 100.0])
+def test_a_condition_ends_turns_before_the_last(limit, tmp_path):
+    feeds = {"x": row(1, 2), "limit": np.asarray(limit, np.float32)}
+    check(saved(LOOP, tmp_path), feeds, tmp_path)
+
+
+@pytest.mark.parametrize("which", [False, True])
+def test_of_both_branches_one_is_taken(which, tmp_path):
+    path = saved(BRANCH, tmp_path)
+    check(path, {"x": row(1, np.inf), "which": np.asarray(which)}, tmp_path)
+
+
+@pytest.mark.parametrize("steps", [5, 100])
+def test_steps_of_a_recurrence_are_written_out(steps, tmp_path):
+    x = np.random.default_rng(1).normal(size=(steps, 1, 3)).astype(np.float32)
+    check(lstm(tmp_path, steps), {"x": x}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "op"), [(GROWING, "If"), (PICKING, "If"), (ENDLESS, "While")],
+    ids=["other extents", "an index that may be wrong", "no end known"],
+)  # fmt: skip
+def test_what_has_no_such_form_is_named(text, op, tmp_path):
+    with pytest.raises(UnsupportedError, match=f"NNRt has no {op}"):
+        nnconv.convert(saved(text, tmp_path), tmp_path / "net.nnrt")
+
+
+def test_steps_whose_number_is_open_are_named(tmp_path):
+    with pytest.raises(UnsupportedError, match="NNRt has no While"):
+        nnconv.convert(lstm(tmp_path, "steps"), tmp_path / "net.nnrt")
