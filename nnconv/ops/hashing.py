@@ -37,7 +37,8 @@ class LshProjection(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         seeds = require_rank(operand_type(types, 0).shape, 2, "seeds")
-        operand_type(types, 1)
+        if operand_type(types, 1).shape == ():
+            raise ValueError("x has rank 0, must have rows")
         count: Dim = None
         if seeds is not None:
             rows, bits = seeds

@@ -78,6 +78,13 @@ def test_projections_are_the_bits_the_numbers_and_the_numbers_apart():
     assert weighted.tolist() == np.ravel(bits_of(seeds, rows[1:])).tolist()
 
 
+def test_a_scalar_has_no_rows():
+    builder = Builder(Graph())
+    seeds = builder.input("seeds", DType.FLOAT32, (1, 3))
+    with pytest.raises(GraphError, match="must have rows"):
+        builder.add(LshProjection(dense=True), [seeds, builder.input("x", DType.FLOAT32, ())])
+
+
 def test_too_many_bits_are_refused():
     builder = Builder(Graph())
     seeds = builder.input("seeds", DType.FLOAT32, (1, 33))
