@@ -149,6 +149,7 @@ class Converted(Protocol):
     target_format: str
     signature: str
     moved_io: list[str]
+    states: list[tuple[str, str]]
     inputs: list[tuple[str, str, list[int | str | None] | None]]
     outputs: list[tuple[str, str, list[int | str | None] | None]]
 
@@ -191,7 +192,11 @@ def verify_conversion(
         try:
             moved = [_moved(steps, model.inputs, report) for steps in rounds]
             device = DEVICES[report.target_format]
-            result_job = jobs.start(report.target, device, moved, **one_thread(device))
+            noted = report.target_format == "onnx" or not report.states
+            states = [] if noted else [state.initial for state in model.states]
+            result_job = jobs.start(
+                report.target, device, moved, states=states, **one_thread(device)
+            )
             source = _run_source(jobs, report, model, rounds)
             result = jobs.wait(result_job)
         finally:

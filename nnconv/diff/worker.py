@@ -51,6 +51,8 @@ class Job:
         model: str | os.PathLike[str],
         device: str,
         rounds: Sequence[Steps],
+        *,
+        states: Sequence[np.ndarray] = (),
         **options: Any,
     ) -> None:
         """Start it.
@@ -60,6 +62,8 @@ class Job:
             model: the file.
             device: the device to run it on.
             rounds: each from fresh states: the inputs of its steps.
+            states: what the model's last inputs get in the first step of a round; in the others
+                they get what its last outputs gave.
             options: of ``nnconv.compile``.
         """
         self._folder = folder
@@ -69,10 +73,13 @@ class Job:
             for s, arrays in enumerate(steps):
                 for i, array in enumerate(arrays):
                     np.save(folder / f"in-{r}-{s}-{i}.npy", array, allow_pickle=False)
+        for i, array in enumerate(states):
+            np.save(folder / f"state-{i}.npy", array, allow_pickle=False)
         job = {
             "model": os.path.abspath(model),  # noqa: PTH100 - resolve() would follow links
             "device": device,
             "options": options,
+            "states": len(states),
             "rounds": [[len(arrays) for arrays in steps] for steps in rounds],
         }
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
@@ -157,15 +164,20 @@ def work(folder: Path) -> None:
             options["input_shapes"] = {n: tuple(s) for n, s in options["input_shapes"].items()}
         executable = compile_for(job["model"], job["device"], **options)
         names = [info.name for info in executable.inputs]
+        first = [np.load(folder / f"state-{i}.npy") for i in range(job["states"])]
         for r, steps in enumerate(job["rounds"]):
             executable.reset()
+            states = first
             try:
                 counts = []
                 for s, count in enumerate(steps):
-                    if count != len(names):
-                        raise BackendError(f"it takes {len(names)} inputs, {count} were given")
-                    feeds = dict(zip(names, _load(folder, r, s, count), strict=True))
+                    given = [*_load(folder, r, s, count), *states]
+                    if len(given) != len(names):
+                        raise BackendError(f"it takes {len(names)} inputs, {len(given)} were given")
+                    feeds = dict(zip(names, given, strict=True))
                     results = list(executable.run(feeds).values())
+                    plain = len(results) - len(states)
+                    results, states = results[:plain], results[plain:]
                     for i, array in enumerate(results):
                         np.save(folder / f"out-{r}-{s}-{i}.npy", array, allow_pickle=False)
                     counts.append(len(results))

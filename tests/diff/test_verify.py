@@ -15,6 +15,10 @@ from onnx import helper
 import nnconv
 from nnconv.diff import verify, worker
 from nnconv.errors import BackendError, ExitCode
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Model, Signature, State
+from nnconv.ops.elementwise import Add, Mul
 from support.tflite_builder import TfliteBuilder, flexbuffer
 
 
@@ -277,3 +281,18 @@ def test_what_depends_on_random_numbers_is_held_to_its_form(tmp_path):
     checks = verify.verify_conversion(report, model).outputs
     assert [check.passed for check in checks] == [False, True, True]
     assert checks[0].wrong_form == "float32[3, 9], expected float32[2, 9]"
+
+
+@pytest.mark.parametrize("suffix", ["nnapi", "nnrt", "onnx"])
+def test_states_that_became_inputs_are_handed_on(tmp_path, suffix):
+    graph = Graph("net")
+    b = Builder(graph)
+    x, state = (b.input(name, DType.FLOAT32, (2, 3)) for name in ("x", "state"))
+    total = b.add(Add(), [x, state], name="total")
+    graph.outputs = [b.add(Mul(), [total, x], name="y"), total]
+    states = (State(state, total, np.full((2, 3), 0.5, np.float32), "state"),)
+    path = tmp_path / "m.tflite"
+    nnconv.save(Model([Signature("", graph, ("x",), ("y",), states)]), path)
+    report = nnconv.convert(path, tmp_path / f"m.{suffix}", verify=True)
+    assert report.verified
+    assert report.verification.runs > 1
