@@ -13,9 +13,6 @@ rule the executor hands them real values (float64, dequantized) or the codes the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import Any, TypeAlias
 
@@ -25,6 +22,7 @@ from nnconv.backends.limits import current_limits
 from nnconv import ops
 from nnconv.errors import BackendError
 from nnconv.ir.dtype import DType
+from nnconv.ir.families import entry_of, table_of
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.quant import dequantize, quantize
@@ -34,22 +32,20 @@ Array: TypeAlias = np.ndarray
 Kernel: TypeAlias = "Callable[..., list[Array]]"
 
 
-@cache
-def _family(stem: str) -> dict[type[Op], Kernel]:
-    name = f"nnconv.backends.reference.{stem}"
-    return import_module(name).KERNELS if find_spec(name) else {}
-
-
 def kernel_of(op: type[Op]) -> Kernel | None:
     """The kernel of an op: it stands in the file of the op's own stem."""
-    return _family(op.__module__.rpartition(".")[2]).get(op)
+    found: Kernel | None = entry_of(op, _PACKAGE, "KERNELS")
+    return found
+
+
+_PACKAGE = "nnconv.backends.reference"
 
 
 def all_kernels() -> dict[type[Op], Kernel]:
     """Every kernel there is, by op; this loads all of their files."""
     found: dict[type[Op], Kernel] = {}
     for module in iter_modules(ops.__path__):
-        found.update(_family(module.name))
+        found.update(table_of(_PACKAGE, module.name, "KERNELS"))
     return found
 
 

@@ -15,9 +15,6 @@ The first that gives values wins; what it added is then exported in turn, and ma
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TypeAlias
 
 import numpy as np
@@ -26,6 +23,7 @@ from nnconv.decompositions.refit import in_floats, refit, split_activation
 from nnconv.errors import Reason
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
+from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op, QuantRule
 from nnconv.ir.types import TensorType, element_count, merge_shapes
@@ -68,15 +66,12 @@ class Refused(Exception):  # noqa: N818 - a refusal that starts a search for ano
         self.activation, self.rank = activation, rank
 
 
-@cache
-def _family(stem: str) -> dict[type[Op], tuple[Decomposition, ...]]:
-    name = f"nnconv.decompositions.{stem}"
-    return import_module(name).DECOMPOSITIONS if find_spec(name) else {}
-
-
 def decompositions_of(op: type[Op]) -> tuple[Decomposition, ...]:
     """What an op can be decomposed into, the best first."""
-    return _family(op.__module__.rpartition(".")[2]).get(op, ())
+    found: tuple[Decomposition, ...] | None = entry_of(
+        op, "nnconv.decompositions", "DECOMPOSITIONS"
+    )
+    return found or ()
 
 
 class Recorder(Builder):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from nnconv.decompositions.base import Evaluate, Refused, replace
-from nnconv.errors import Reason, UnsupportedItem
+from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.graph import Graph, Node, Value, unique_names
 from nnconv.ir.op import Activation, Op, Role
 from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.shape import Identity
@@ -256,3 +256,40 @@ def _reads_codes(node: Node) -> bool:
 def data_operands(node: Node) -> list[int]:
     """The numbers of a node's data operands."""
     return [i for i in range(len(node.inputs)) if node.op.role(i) is Role.DATA]
+
+
+class Named(Protocol):
+    """Something with a name that may be changed."""
+
+    name: str
+
+
+def distinguish(kind: str, ends: Sequence[Named]) -> list[tuple[str, str, str]]:
+    """Give inputs or outputs names of their own; tells kind, old and new name of each change.
+
+    What has no name gets one, which is no change.
+    """
+    renamed = []
+    names = unique_names([end.name or f"{kind}{number}" for number, end in enumerate(ends)])
+    for end, name in zip(ends, names, strict=True):
+        if end.name and end.name != name:
+            renamed.append((kind, end.name, name))
+        end.name = name
+    return renamed
+
+
+def check_ends(graph: Graph, format_name: str, path: str) -> None:
+    """See that a graph has inputs and outputs, as models that are built by calls have.
+
+    Raises:
+        UnsupportedError: it hasn't.
+    """
+    if graph.outputs and graph.inputs:
+        return
+    item = UnsupportedItem(
+        op="graph",
+        where=graph.name or "graph",
+        why=f"{format_name}'s models have inputs and outputs, at least one of each",
+        reason=Reason.IMPOSSIBLE,
+    )
+    raise UnsupportedError([item], path=path)

@@ -11,7 +11,12 @@ from nnconv.formats.nnapi import file
 from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand
 from support.cts import Vector, judge, requests_of, verdict_of
 
-DEVICES = {"onnx": "onnxruntime:cpu", "tflite": "litert:cpu", "nnapi": "reference", "nnrt": "reference"}
+DEVICES = {
+    "onnx": "onnxruntime:cpu",
+    "tflite": "litert:cpu",
+    "nnapi": "reference",
+    "nnrt": "reference",
+}
 """What runs the last file of a route."""
 
 ROUTES = (

@@ -22,9 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,6 +35,7 @@ from nnconv.formats.nnapi.types import NEWEST_LEVEL, OperationCode
 from nnconv.formats.nnapi.wire import Graph as WireGraph
 from nnconv.formats.nnapi.wire import Lifetime, Operation
 from nnconv.ir.dtype import DType
+from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Layout, Op, QuantRule
 from nnconv.ir.quant import Quant
@@ -60,15 +58,10 @@ ACTIVATION_NUMBERS = {
 }
 
 
-@cache
-def _family(stem: str) -> dict[type[Op], Exporter]:
-    name = f"nnconv.formats.nnapi.exports.{stem}"
-    return import_module(name).EXPORTERS if find_spec(name) else {}
-
-
 def exporter_of(op: type[Op]) -> Exporter | None:
     """The exporter of an op: it stands in the file of the op's own stem."""
-    return _family(op.__module__.rpartition(".")[2]).get(op)
+    found: Exporter | None = entry_of(op, "nnconv.formats.nnapi.exports", "EXPORTERS")
+    return found
 
 
 @dataclass

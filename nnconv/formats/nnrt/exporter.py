@@ -17,9 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,6 +31,7 @@ from nnconv.formats.nnrt.types import DTYPES, FROM_DTYPE, NEWEST, NUMPY, Operati
 from nnconv.formats.nnrt.wire import Graph as WireGraph
 from nnconv.formats.nnrt.wire import Operation, QuantParams, Tensor
 from nnconv.ir.dtype import DType
+from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.quant import Quant
@@ -58,15 +56,10 @@ class Ref(int):
     """The index of a tensor."""
 
 
-@cache
-def _family(stem: str) -> dict[type[Op], Exporter]:
-    name = f"nnconv.formats.nnrt.exports.{stem}"
-    return import_module(name).EXPORTERS if find_spec(name) else {}
-
-
 def exporter_of(op: type[Op]) -> Exporter | None:
     """The exporter of an op: it stands in the file of the op's own stem."""
-    return _family(op.__module__.rpartition(".")[2]).get(op)
+    found: Exporter | None = entry_of(op, "nnconv.formats.nnrt.exports", "EXPORTERS")
+    return found
 
 
 @dataclass
@@ -394,7 +387,8 @@ class Target(GraphExport):
         """Give a tensor to a result of a node that failed."""
         if value not in self._index:
             kind = value.dtype if value.dtype in FROM_DTYPE else DType.FLOAT32
-            self._index[value] = self._add(TensorType(kind, (1,)), value.name)
+            shape = value.shape if value.shape and 0 not in value.shape else (1,)
+            self._index[value] = self._add(TensorType(kind, shape), value.name)
 
 
 def export_lacking(node: Node, t: Target) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 from nnconv.decompositions.base import Evaluate
-from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
+from nnconv.errors import UnsupportedError
+from nnconv.formats.graphexport import check_ends, distinguish
 from nnconv.formats.nnrt.exporter import FileTarget
 from nnconv.formats.nnrt.types import NEWEST
 from nnconv.formats.nnrt.wire import Graph as WireGraph
 from nnconv.formats.written import Written
-from nnconv.ir.graph import Model, Signature, unique_names
+from nnconv.ir.graph import Model, Signature
 
 
 def to_wire(
@@ -24,39 +25,19 @@ def to_wire(
         UnsupportedError: with every node that NNRt can't hold.
     """
     graph = signature.graph
-    if not graph.outputs or not graph.inputs:
-        item = UnsupportedItem(
-            op="graph",
-            where=graph.name or "graph",
-            why="NNRt's models have inputs and outputs, at least one of each",
-            reason=Reason.IMPOSSIBLE,
-        )
-        raise UnsupportedError([item], path=model.source)
+    check_ends(graph, "NNRt", model.source)
     target = FileTarget(evaluate, api=api)
     result, refused = target.graph(graph)
     if result is None:
         raise UnsupportedError(dict.fromkeys(refused), path=model.source)
+    inputs = [result.tensors[i] for i in result.inputs]
+    outputs = [result.tensors[i] for i in result.outputs]
+    renamed = [*distinguish("input", inputs), *distinguish("output", outputs)]
     report = Written(
-        inputs=[],
-        outputs=[],
-        renamed=_distinguish(result),
+        inputs=[tensor.name for tensor in inputs],
+        outputs=[tensor.name for tensor in outputs],
+        renamed=renamed,
         counts=dict(Counter(op.type.name for op in result.operations)),
         notes=target.told("NNRt"),
     )
-    report.inputs += [result.tensors[i].name for i in result.inputs]
-    report.outputs += [result.tensors[i].name for i in result.outputs]
     return result, report
-
-
-def _distinguish(graph: WireGraph) -> list[tuple[str, str, str]]:
-    """Give inputs and outputs names of their own; tells kind, old and new name of each change."""
-    renamed = []
-    for kind, places in (("input", graph.inputs), ("output", graph.outputs)):
-        tensors = [graph.tensors[i] for i in places]
-        names = unique_names([t.name or f"{kind}{n}" for n, t in enumerate(tensors)])
-        for tensor, name in zip(tensors, names, strict=True):
-            if tensor.name != name:
-                if tensor.name:
-                    renamed.append((kind, tensor.name, name))
-                tensor.name = name
-    return renamed

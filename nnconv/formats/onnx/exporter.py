@@ -26,9 +26,6 @@ Giving a quantized value by ``set_real`` adds the QuantizeLinear.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,6 +34,7 @@ from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.onnx.graphparts import GraphParts, Names, NotExportable
 from nnconv.formats.onnx.types import CODE_TYPES, LEAST_OPSET
 from nnconv.ir.dtype import COMPLEXES, DType
+from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.quant import Quant, dequantize, quantize
@@ -54,15 +52,10 @@ _MOVES = frozenset({"Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 _NO_COMPLEX = "ONNX runtimes take complex numbers neither here nor at a graph's edge"
 
 
-@cache
-def _family(stem: str) -> dict[type[Op], Exporter]:
-    name = f"nnconv.formats.onnx.exports.{stem}"
-    return import_module(name).EXPORTERS if find_spec(name) else {}
-
-
 def exporter_of(op: type[Op]) -> Exporter | None:
     """The exporter of an op: it stands in the file of the op's own stem."""
-    return _family(op.__module__.rpartition(".")[2]).get(op)
+    found: Exporter | None = entry_of(op, "nnconv.formats.onnx.exports", "EXPORTERS")
+    return found
 
 
 class Target(GraphParts):

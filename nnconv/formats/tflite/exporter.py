@@ -19,9 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -43,6 +40,7 @@ from nnconv.formats.tflite.scales import check_gain, lost_gain, unfit_scales
 from nnconv.formats.tflite.types import CODES, quantization_of
 from nnconv.formats.tflite.unread import without_unread
 from nnconv.ir.dtype import DType
+from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import Quant
@@ -91,15 +89,10 @@ _OF_FEW_DIMENSIONS = {
 """How many operands of each operator are data that are broadcast, or transposed."""
 
 
-@cache
-def _family(stem: str) -> dict[type[Op], Exporter]:
-    name = f"nnconv.formats.tflite.exports.{stem}"
-    return import_module(name).EXPORTERS if find_spec(name) else {}
-
-
 def exporter_of(op: type[Op]) -> Exporter | None:
     """The exporter of an op: it stands in the file of the op's own stem."""
-    return _family(op.__module__.rpartition(".")[2]).get(op)
+    found: Exporter | None = entry_of(op, "nnconv.formats.tflite.exports", "EXPORTERS")
+    return found
 
 
 @dataclass
