@@ -61,13 +61,30 @@ def round_by_adding(node: Node, b: Builder) -> Sequence[Value] | None:
 
 
 def abs_by_greatest(node: Node, b: Builder) -> Sequence[Value] | None:
-    """The greater of x and -x, of integers; those without signs are as they were."""
+    """The greater of x and -x; integers without signs are as they were."""
     (x,) = _operands(node)
-    if not x.dtype.is_integer or x.type.has_codes:
+    if x.type.has_codes:
         return None
-    if not x.dtype.is_signed:
+    if x.dtype.is_integer and not x.dtype.is_signed:
         return [b.add_typed(Identity(), [x], [x.type])[0]]
     return [b.add(e.Maximum(), [x, b.add(e.Neg(), [x])])]
+
+
+def opposite_by_product(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Neg: -1 times x."""
+    (x,) = _operands(node)
+    if x.type.has_codes or not (x.dtype.is_float or x.dtype.is_signed):
+        return None
+    return [b.add(e.Mul(), [x, scalar(b, -1, x)])]
+
+
+def least_by_greatest(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Minimum of floats: the opposite of the greatest opposite."""
+    operands = _operands(node)
+    if not all(v.dtype.is_float for v in operands):
+        return None
+    turned = [b.add(e.Neg(), [v]) for v in operands]
+    return [b.add(e.Neg(), [b.add(e.Maximum(), turned)])]
 
 
 def elu_by_exp(node: Node, b: Builder) -> Sequence[Value] | None:
@@ -160,6 +177,8 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.Ceil: (of_integers, ceil_by_floor),
     e.Round: (of_integers, round_by_adding),
     e.Abs: (abs_by_greatest,),
+    e.Neg: (opposite_by_product,),
+    e.Minimum: (least_by_greatest,),
     e.Atan2: (spread,),
     e.Square: (square_by_product,),
     e.Elu: (of_integers, elu_by_exp),

@@ -256,6 +256,19 @@ def corrected_mean(node: Node, b: Builder) -> list[Value] | None:
     return [mean]
 
 
+def pad_before_mean(node: Node, b: Builder) -> list[Value] | None:
+    """AveragePool2D whose padding counts in the mean: of what is padded before."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, p.AveragePool2D)
+    padding = op.padding
+    if not op.count_padding or padding.same or padding.is_zero or op.ceil or x.type.has_codes:
+        return None
+    if op.layout is not Layout.NHWC or max(op.dilations) > 1:
+        return None
+    pad = Pad(before=(0, *padding.before, 0), after=(0, *padding.after, 0))
+    return [b.add(op.replace(padding=Padding.none(), count_padding=False), [b.add(pad, [x])])]
+
+
 def mean_at_run_time(node: Node, b: Builder) -> list[Value] | None:
     """AveragePool2D of open extents: the mean with padding as zeros, over that of ones.
 
@@ -433,7 +446,13 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     p.MaxPool3D: (turn_round, by_planes),
     p.MaxPoolIndices: (indices_of_slices,),
     p.AveragePool1D: (turn_round, raise_row),
-    p.AveragePool2D: (turn_round, activate_behind, corrected_mean, mean_at_run_time),
+    p.AveragePool2D: (
+        turn_round,
+        activate_behind,
+        pad_before_mean,
+        corrected_mean,
+        mean_at_run_time,
+    ),  # fmt: skip,
     p.AveragePool3D: (turn_round, by_planes),
     p.L2Pool2D: (root_of_mean,),
     p.LpPool: (activate_behind, norm_by_mean),

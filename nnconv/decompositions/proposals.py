@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.refit import refit
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
@@ -324,7 +325,19 @@ def _proposed(
     return _at(b, scores, taken), _at(b, placed, taken), number
 
 
+def _widened(node: Node, b: Builder) -> list[Value] | None:
+    """Halves are computed with in float32."""
+    places = [i for i, v in enumerate(node.inputs) if v is not None and v.dtype is DType.FLOAT16]
+    return refit(node, b, frozenset({DType.FLOAT32}), places) if places else None
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    LimitedBoxes: (decompose_limited_boxes,),
-    Proposals: (decompose_proposals,),
+    LimitedBoxes: (
+        _widened,
+        decompose_limited_boxes,
+    ),
+    Proposals: (
+        _widened,
+        decompose_proposals,
+    ),
 }

@@ -222,6 +222,46 @@ def arg_of_greatest(node: Node, b: Builder) -> Sequence[Value] | None:
     return [b.add(r.ArgMax(axis=op.axis, dtype=op.dtype, keep_dims=op.keep_dims), [places])]
 
 
+def arg_of_opposite(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The place of the least: that of the greatest of -x, of integers of -1 - x, which all have."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, r.ArgMin)
+    if x.type.has_codes or not (x.dtype.is_float or x.dtype.is_signed):
+        return None
+    turned = b.add(e.Neg(), [x]) if x.dtype.is_float else b.add(e.Sub(), [scalar(b, -1, x), x])
+    kind = r.ArgMax(axis=op.axis, dtype=op.dtype, keep_dims=op.keep_dims, last=op.last)
+    return [b.add(kind, [turned])]
+
+
+def arg_in_floats(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Integers as floats, in halves: the greatest low one, of those whose high one is greatest."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, r.ArgMax)
+    if x.type.has_codes or not x.dtype.is_integer or x.dtype.bits > 32 or op.last:
+        return None
+    as_float = Cast(dtype=DType.FLOAT32)
+    if x.dtype.bits <= 16:
+        return [b.add(op, [b.add(as_float, [x])])]
+    if x.dtype is not DType.INT32:
+        return None
+    half = scalar(b, 1 << 16, x)
+    high = b.add(e.FloorDiv(), [x, half])
+    low = b.add(as_float, [b.add(e.Sub(), [x, b.add(e.Mul(), [high, half])])])
+    high = b.add(as_float, [high])
+    greatest = b.add(r.ReduceMax(axes=(op.axis,), keep_dims=True), [high])
+    out = b.const(np.full((1,) * (x.type.rank or 0), -1, np.float32))
+    low = b.add(e.Select(), [b.add(e.Equal(), [high, greatest]), low, out])
+    return [b.add(op, [low])]
+
+
+def any_by_all(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Not all are false."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, r.ReduceAny)
+    whole = r.ReduceAll(axes=op.axes, keep_dims=op.keep_dims)
+    return [b.add(e.LogicalNot(), [b.add(whole, [b.add(e.LogicalNot(), [x])])])]
+
+
 # -------------------------------------------------------------------- running products
 
 
@@ -293,19 +333,21 @@ _BASIC: Sequence[Callable[[Node, Builder], Sequence[Value] | None]] = (
     in_fewer_dimensions,
 )
 
+_ARG = (arg_of_codes, arg_without_dimension, arg_from_behind, arg_of_greatest)
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     **dict.fromkeys(
         (r.ReduceMean, r.ReduceSum, r.ReduceProd, r.ReduceMax, r.ReduceMin), tuple(_BASIC)
     ),
-    r.ReduceAny: (of_one, in_fewer_dimensions),
+    r.ReduceAny: (of_one, in_fewer_dimensions, any_by_all),
     r.ReduceAll: (of_one, in_fewer_dimensions),
     r.ReduceL1: (along_all, of_one, l1_of_integers, by_sum(before=e.Abs)),
     r.ReduceL2: (along_all, of_one, of_integers, by_sum(before=e.Square, after=e.Sqrt)),
     r.ReduceSumSquare: (along_all, of_one, squares_of_integers, by_sum(before=e.Square)),
     r.ReduceLogSum: (along_all, of_one, of_integers, by_sum(after=e.Log)),
     r.ReduceLogSumExp: (along_all, of_one, of_integers, log_sum_exp),
-    r.ArgMax: (arg_of_codes, arg_without_dimension, arg_from_behind, arg_of_greatest),
-    r.ArgMin: (arg_of_codes, arg_without_dimension, arg_from_behind, arg_of_greatest),
+    r.ArgMax: (*_ARG, arg_in_floats),
+    r.ArgMin: (*_ARG, arg_of_opposite),
     r.CumProd: (running_by_doubling,),
     r.CumSum: (running_by_doubling,),
 }

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from nnconv.backends.reference.executor import run_graph
 
 import nnconv
 from nnconv.formats.nnrt.check import findings
@@ -9,10 +10,13 @@ from nnconv.formats.nnrt.reader import import_model
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Model, Signature
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import TensorType
 from nnconv.lowering import one_entry, to_nnrt
-from nnconv.ops import blocks, elementwise, pool, reduce, resize, slices
+from nnconv.ops import blocks, elementwise, norm, pool, reduce, resize, slices
 from nnconv.ops.quantize import Quantize
 from nnconv.ops.spatial import Padding
+from nnconv.ops.svdf import QuantizedSvdf
 
 RNG = np.random.default_rng(0)
 
@@ -25,6 +29,12 @@ def integers(*shape):
     drawn = RNG.integers(1, 9, shape) * RNG.choice([-1, 1], shape)
     return drawn.astype(np.int32)
 
+
+WIDE = np.asarray(
+    [[-(2**31), 2**31 - 1, 65536, -1], [-(2**31) + 1, 2**31 - 2, 65537, 0], [0, 2**31 - 1, 3, 0]],
+    np.int32,
+)
+"""Numbers that differ by what float32 can't tell apart."""
 
 STARTS = np.asarray([3, 2], np.int32)
 
@@ -53,6 +63,25 @@ CASES = {
     ),
     "pads of integers": (
         slices.Pad(before=(1, 0), after=(0, 2), value=7.0), [integers(2, 3)], [],
+    ),
+    "place of the least": (reduce.ArgMin(axis=1), [floats(3, 5)], []),
+    "place of the greatest integer": (reduce.ArgMax(axis=0), [WIDE], []),
+    "place of the least integer": (reduce.ArgMin(axis=0), [WIDE], []),
+    "place of the least byte": (reduce.ArgMin(axis=0), [WIDE.astype(np.int8)], []),
+    "any": (reduce.ReduceAny(axes=(1,), keep_dims=False), [WIDE > 0], []),
+    "means that count padding": (
+        pool.AveragePool2D(
+            window=(2, 3), stride=(1, 2), padding=Padding((1, 0), (0, 2)), count_padding=True,
+        ),
+        [floats(1, 4, 5, 2)], [],
+    ),
+    "neighbours of rows": (
+        norm.LocalResponseNormalization(axis=1, radius=1, bias=1.0, alpha=0.5, beta=0.5),
+        [floats(3, 5)], [],
+    ),
+    "neighbours along another axis": (
+        norm.LocalResponseNormalization(axis=1, radius=1, bias=1.0, alpha=0.5, beta=0.5),
+        [floats(1, 5, 3, 2)], [],
     ),
     "reversed": (slices.Reverse(axes=(0, 2)), [floats(2, 3, 4)], []),
 }  # fmt: skip
@@ -83,9 +112,63 @@ def test_what_is_lacking_is_written_as_what_there_is(name):
     check(model_of(op, inputs, constants), {f"x{i}": a for i, a in enumerate(inputs)}, 2)
 
 
-def test_codes_of_16_bits_are_numbers_without_parameters():
-    from nnconv.ir.quant import Quant
+FIRST = {
+    "magnitude": (elementwise.Abs(), [floats(3, 5)], []),
+    "opposite": (elementwise.Neg(), [integers(3, 5)], []),
+    "lesser": (elementwise.Minimum(), [floats(3, 5), floats(5)], []),
+}
+"""What version 1 lacks."""
 
+
+@pytest.mark.parametrize("name", sorted(FIRST))
+def test_what_the_first_version_lacks_is_written_as_what_it_has(name):
+    op, inputs, constants = FIRST[name]
+    check(model_of(op, inputs, constants), {f"x{i}": a for i, a in enumerate(inputs)}, 1)
+
+
+def test_codes_of_16_bits_are_numbers_without_parameters():
     op, quant = Quantize(dtype=DType.INT16), Quant.per_tensor(0.25, 0)
     x = np.asarray([[-9000.0, -0.126, 0.124, 0.126, 3.7, 9000.0]], np.float32)
     check(model_of(op, [x], [], quant=quant), {"x0": x}, 2)
+
+
+def test_memories_of_codes_are_those_of_numbers():
+    """Each step gives what the op on integers gives, to a code; so do the states that it leaves."""
+    rng = np.random.default_rng(3)
+    graph = Graph("net")
+    b = Builder(graph)
+    filters, memory, depth = 4, 3, 5
+    quants = {"x": (0.05, -3), "state": (0.002, 0), "y": (0.04, 5)}
+    x, state = (
+        b.input(name, kind, shape, quant=Quant.per_tensor(*quants[name]))
+        for name, kind, shape in (
+            ("x", DType.INT8, (1, depth)), ("state", DType.INT16, (1, filters * memory)),
+        )
+    )  # fmt: skip
+    weights, times = (
+        rng.integers(-127, 128, (filters, depth)),
+        rng.integers(-99, 99, (filters, memory)),
+    )
+    constants = [
+        b.const(weights.astype(np.int8), quant=Quant.per_tensor(0.01, 0)),
+        b.const(times.astype(np.int16), quant=Quant.per_tensor(0.01, 0)),
+        b.const(rng.integers(-999, 999, filters).astype(np.int32), quant=Quant.per_tensor(2e-5, 0)),
+    ]
+    op = QuantizedSvdf(
+        x_zero_point=-3, zero_point=5, state_scale=0.05 * 0.01 / 0.002, output_scale=2e-5 / 0.04
+    )
+    kinds = [
+        TensorType(DType.INT8, (1, filters), Quant.per_tensor(*quants["y"])), state.type,
+    ]  # fmt: skip
+    graph.outputs = list(b.add_typed(op, [x, *constants, state], kinds, names=["y", "next"]))
+    model = Model([Signature("", graph)])
+    again = import_model(to_nnrt(one_entry(model, model.main)).model).graph
+    before = np.zeros((1, filters * memory), np.int16)
+    for _ in range(5):
+        now = rng.integers(-128, 128, (1, depth)).astype(np.int8)
+        want, wanted = run_graph(graph, [now, before])
+        got, seen = run_graph(again, [now, before])
+        assert np.abs(got.astype(int) - want).max() <= 1
+        assert np.abs(seen.astype(int) - wanted).max() <= 1
+        before = wanted
+    assert np.abs(want).max() > 20

@@ -40,10 +40,21 @@ def export_local_response_normalization(node: Node, t: Target) -> None:
     """LRN, across channels that are last."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, n.LocalResponseNormalization)
-    if op.behind or op.axis != len(t.shape(x)) - 1:
-        raise t.refused("LRN has as many neighbours before as behind, along the last axis")
+    if op.behind or op.axis != len(t.shape(x)) - 1 or len(t.shape(x)) > _LRN_RANK:
+        raise t.refused("LRN has as many neighbours before as behind, along the last axis of four")
     params = {"depthRadius": op.radius, "bias": op.bias, "alpha": op.alpha, "beta": op.beta}
-    t.emit("LRN", {"input": x}, node.outputs, params)
+    if len(t.shape(x)) == _LRN_RANK:
+        t.emit("LRN", {"input": x}, node.outputs, params)
+        return
+    shape = t.static(x)
+    wide = (1,) * (_LRN_RANK - len(shape)) + shape
+    kind = x.type.with_shape(wide)
+    given = t.result("RESHAPE", {"input": x, "InputShape": t.ints(wide)}, kind)
+    result = t.result("LRN", {"input": given}, kind, params)
+    t.emit("RESHAPE", {"input": result, "InputShape": t.ints(shape)}, node.outputs)
+
+
+_LRN_RANK = 4
 
 
 EXPORTERS: dict[type[Op], Exporter] = {
