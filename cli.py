@@ -26,7 +26,7 @@ from nnconv.console import (
     show_verification,
     working,
 )
-from nnconv.errors import ExitCode, NnconvError, UnsupportedError, UsageError
+from nnconv.errors import BackendError, ExitCode, NnconvError, UnsupportedError, UsageError
 from nnconv.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -480,6 +480,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except NnconvError as error:
         return _report_error(error, session)
+    except MemoryError as error:
+        if session.debug:
+            raise
+        text = f"there isn't enough memory: {error}".removesuffix(": ")
+        return _report_error(BackendError(text), session)
     except Exception as error:  # the one broad except: a user gets a line, never a traceback
         if session.debug:
             raise

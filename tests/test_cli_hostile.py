@@ -316,3 +316,14 @@ def test_errors_survive_a_trip_to_another_process(kind, tmp_path):
     assert type(copy) is kind
     assert str(copy) == str(error)
     assert copy.__dict__ == error.__dict__
+
+
+def test_memory_that_can_not_be_had_is_no_bug(good, monkeypatch, capsys):
+    def greedy(*_arguments, **_options):
+        return np.empty(1 << 60, np.uint8)
+
+    monkeypatch.setattr(nnconv, "compile", greedy)
+    assert main(["run", str(good), "--json"]) == ExitCode.BACKEND
+    out, err = capsys.readouterr()
+    assert json.loads(out)["error"]["exit_code"] == ExitCode.BACKEND
+    assert err.startswith("error: there isn't enough memory: ")

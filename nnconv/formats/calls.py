@@ -25,7 +25,7 @@ from nnconv.errors import (
     UsageError,
 )
 from nnconv.formats.findings import Step, run_order
-from nnconv.ir.builder import Builder
+from nnconv.ir.builder import Builder, infer
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Model, Origin, Signature, Value
 from nnconv.ir.op import Op
@@ -309,7 +309,7 @@ class StepSource(ABC):
         """Add a node of several results that aren't the operation's own."""
         self._demand(op, inputs)
         kinds = [None if v is None else v.type for v in inputs]
-        types = self._checked(lambda: op.infer(kinds))
+        types = self._checked(lambda: infer(op, kinds))
         return self.builder.add_typed(op, inputs, types)
 
     def const(self, data: np.ndarray, name: str = "", *, quant: Quant | None = None) -> Value:
@@ -322,7 +322,7 @@ class StepSource(ABC):
         """Add the node whose results are the operation's, in order; further ones stay its own."""
         self._demand(op, inputs)
         kinds = [None if v is None else v.type for v in inputs]
-        inferred = list(self._checked(lambda: op.infer_node(kinds, bodies)))
+        inferred = list(self._checked(lambda: infer(op, kinds, bodies)))
         for index in range(min(len(inferred), len(self.outputs))):
             kind = inferred[index]
             quant = kind.quant if bodies else self.result_quant(index)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from nnconv.errors import InvalidModelError, printable
+
 
 class Finding(NamedTuple):
     """A rule that a model breaks, at least below some version of the runtime.
@@ -28,6 +30,21 @@ class Finding(NamedTuple):
     def __str__(self) -> str:
         needs = "" if self.level is None else f" needs {self.needs} {self.level}"
         return f"{self.where}: {self.message}{needs}"
+
+
+def broken(found: Sequence[Finding], rules: str, *, path: str = "") -> InvalidModelError:
+    """The error of a model that breaks rules; it lists all of them.
+
+    Args:
+        found: the rules.
+        rules: whose rules they are.
+        path: what the error calls the model.
+    """
+    many = f"{len(found)} rules of {rules} are" if len(found) > 1 else f"a rule of {rules} is"
+    error = InvalidModelError(f"{many} broken:", path=path)
+    error.message += "".join(f"\n  {printable(str(finding))}" for finding in found)
+    error.args = (error.message,)
+    return error
 
 
 class Step(Protocol):

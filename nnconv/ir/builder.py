@@ -10,7 +10,7 @@ import numpy as np
 from nnconv.errors import GraphError
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import NOWHERE, Graph, Node, Origin, Value
-from nnconv.ir.op import Op
+from nnconv.ir.op import Op, Types
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType
 
@@ -109,6 +109,19 @@ class Builder:
             GraphError: when the op refuses the operands.
         """
         try:
-            return op.infer([None if v is None else v.type for v in inputs])
+            return infer(op, [None if v is None else v.type for v in inputs])
         except ValueError as error:
             raise GraphError(f"{op.name} ({self.origin}): {error}") from error
+
+
+def infer(op: Op, types: Types, bodies: Sequence[Graph] = ()) -> tuple[TensorType, ...]:
+    """Result types of an op in a new node.
+
+    Raises:
+        ValueError: when the op refuses the operands, or a result can't have such a shape.
+    """
+    results = op.infer_node(types, bodies)
+    for kind in results:
+        if any(isinstance(extent, int) and extent < 0 for extent in kind.shape or ()):
+            raise ValueError(f"a result of the shape {list(kind.shape or ())}")
+    return results

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nnconv.errors import InvalidModelError
-from nnconv.formats.findings import Finding, run_order
+from nnconv.formats.findings import Finding, broken, run_order
 from nnconv.formats.nnapi.rules import BUILD_RULES, Subject
 from nnconv.formats.nnapi.table import MismatchError, match, type_levels
 from nnconv.formats.nnapi.types import (
@@ -22,6 +21,7 @@ from nnconv.formats.nnapi.types import (
     PER_CHANNEL,
     ZERO_POINTS,
     OperandCode,
+    OperationCode,
 )
 from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand, Operation
 
@@ -50,29 +50,25 @@ def problems(model: Model, level: int = NEWEST_LEVEL) -> list[Finding]:
     return [f for f in findings(model) if f.level is None or f.level > level]
 
 
-def check(model: Model, level: int = NEWEST_LEVEL) -> None:
-    """See that a model is valid at a feature level.
+def check(model: Model, level: int = NEWEST_LEVEL, *, path: str = "") -> None:
+    """See that a model is valid at a feature level; errors call it ``path``.
 
     Raises:
         InvalidModelError: it isn't; the text has every reason.
     """
     if found := problems(model, level):
-        lines = "".join(f"\n  {finding}" for finding in found)
-        many = f"{len(found)} rules of NNAPI at feature level {level} are"
-        error = InvalidModelError(f"{many if len(found) > 1 else many[:-3] + 'is'} broken:")
-        error.message += lines
-        raise error
+        raise broken(found, f"NNAPI at feature level {level}", path=path)
 
 
-def least_level(model: Model) -> int:
-    """The least feature level at which a model is valid.
+def least_level(model: Model, *, path: str = "") -> int:
+    """The least feature level at which a model is valid; errors call it ``path``.
 
     Raises:
         InvalidModelError: there is none.
     """
     found = findings(model)
     if any(finding.level is None for finding in found):
-        check(model)
+        check(model, path=path)
     return max([LEVELS[0], *(f.level for f in found if f.level is not None)])
 
 
@@ -94,22 +90,9 @@ def _references(model: Model) -> Iterator[Finding]:
                 )
             else:
                 calls[-1].add(operand.value)
-    if any(_reaches(calls, number) for number in range(count)):
+    callers = [Operation(OperationCode.IF, calls[n + 1], (n,)) for n in range(count)]
+    if run_order(callers) is None:
         yield Finding("the model", "its graphs refer to one another in a circle")
-
-
-def _reaches(calls: list[set[int]], number: int) -> bool:
-    """Whether a referenced graph leads to itself."""
-    seen: set[int] = set()
-    pending = list(calls[number + 1])
-    while pending:
-        following = pending.pop()
-        if following == number:
-            return True
-        if following not in seen:
-            seen.add(following)
-            pending += calls[following + 1]
-    return False
 
 
 def graph_findings(graph: Graph, model: Model) -> list[Finding]:

@@ -12,6 +12,7 @@ from nnconv.formats.nnapi import file, pytorch, pytorch_archive
 from nnconv.formats.nnapi.check import check
 from nnconv.formats.nnapi.detect import ARCHIVE, STREAM, kind_of
 from nnconv.formats.nnapi.graph import GraphImport
+from nnconv.formats.nnapi.imports.control import check_branching
 from nnconv.formats.nnapi.types import NEWEST_LEVEL
 from nnconv.formats.nnapi.wire import Model as WireModel
 from nnconv.ir.graph import Model
@@ -85,7 +86,8 @@ def import_model(
         UnsupportedError: it has operations that can't be imported; all of them are listed.
         UsageError: shapes of inputs that aren't there.
     """
-    check(model, NEWEST_LEVEL)
+    check(model, NEWEST_LEVEL, path=path)
+    check_branching(model, path=path)
     scope = GraphImport(model, model.main, path=path, omitted=omitted)
     names = {scope.name_of(index): index for index in model.main.inputs}
     shapes = shapes_by_index(names, input_shapes)

@@ -19,6 +19,7 @@ def summarize(path: str | os.PathLike[str]) -> Summary:
         InvalidModelError: the file is broken, or its model breaks a rule of NNAPI.
     """
     model = read_wire(path)
+    description = _description(model, os.fspath(path))  # a model that breaks rules is refused here
     scope = GraphImport(model, model.main)
     inputs, outputs = (
         [_tensor(scope, index) for index in indices]
@@ -33,7 +34,7 @@ def summarize(path: str | os.PathLike[str]) -> Summary:
     }
     return Summary(
         format="nnapi",
-        description=_description(model),
+        description=description,
         entries=[EntrySummary("", inputs, outputs, {}, [])],
         ops=dict(ops.most_common()),
         constants=len(sizes),
@@ -42,9 +43,9 @@ def summarize(path: str | os.PathLike[str]) -> Summary:
     )
 
 
-def _description(model: Model) -> str:
+def _description(model: Model, path: str) -> str:
     relaxed = ", float32 may be computed as float16" if model.relaxed else ""
-    return f"feature level {least_level(model)}{relaxed}"
+    return f"feature level {least_level(model, path=path)}{relaxed}"
 
 
 def _tensor(scope: GraphImport, index: int) -> TensorSummary:

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from nnconv.errors import InvalidModelError
-from nnconv.formats.findings import Finding, run_order
+from nnconv.formats.findings import Finding, broken, run_order
 from nnconv.formats.nnrt.device import device_faults, output_faults
 from nnconv.formats.nnrt.table import (
     LIST_COUNT,
@@ -55,18 +54,14 @@ def _findings(graph: Graph, api: int) -> list[Finding]:
     return found
 
 
-def check(graph: Graph, api: int = NEWEST) -> None:
+def check(graph: Graph, api: int = NEWEST, *, path: str = "") -> None:
     """See that a model can be built in a version of the API, and be run by some device at all.
 
     Raises:
         InvalidModelError: it can't; the text has every reason.
     """
     if found := build_findings(graph, api):
-        lines = "".join(f"\n  {finding}" for finding in found)
-        many = f"{len(found)} rules of NNRt's API version {api} are"
-        error = InvalidModelError(f"{many if len(found) > 1 else many[:-3] + 'is'} broken:")
-        error.message += lines
-        raise error
+        raise broken(found, f"NNRt's API version {api}", path=path)
 
 
 def build_findings(graph: Graph, api: int = NEWEST) -> list[Finding]:
@@ -192,7 +187,8 @@ def operation_faults(operation: Operation, graph: Graph, api: int = NEWEST) -> F
             yield f"{len(indices)} {side}, allowed are {allowed}"
     if len(operation.params) > spec.max_params:
         yield f"{len(operation.params)} parameters, at most {spec.max_params} are allowed"
-    yield from _param_faults(operation, graph, api)
+    else:
+        yield from _param_faults(operation, graph, api)
     found = match(operation, graph)
     for rule in spec.rules_at(api):
         known = BUILD_RULES.get(rule["rule"])

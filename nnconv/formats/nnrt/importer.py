@@ -19,6 +19,7 @@ from nnconv.formats.calls import Integer, NotConvertible, Number, StepSource, ga
 from nnconv.formats.nnrt.table import Match
 from nnconv.formats.nnrt.types import DTYPES, FuseType
 from nnconv.formats.nnrt.wire import Operation, Tensor
+from nnconv.ir.builder import infer
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Value
 from nnconv.ir.op import Activation, Op, QuantRule
@@ -233,7 +234,7 @@ class Source(StepSource):
         """Add the node whose results are the operation's, in order; further ones stay its own."""
         self._demand(op, inputs)
         kinds = [None if v is None else v.type for v in inputs]
-        inferred = [*self._checked(lambda: op.infer_node(kinds, bodies))]
+        inferred = [*self._checked(lambda: infer(op, kinds, bodies))]
         if op.quant_rule is QuantRule.REAL:
             for index, kind in enumerate(inferred[: len(self.outputs)]):
                 inferred[index] = TensorType(kind.dtype, kind.shape, self.result_quant(index))

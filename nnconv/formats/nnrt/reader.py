@@ -51,7 +51,7 @@ def import_model(
         UnsupportedError: it has operations that can't be imported; all of them are listed.
         UsageError: shapes of inputs that aren't there.
     """
-    check(graph, graph.api)
+    check(graph, graph.api, path=path)
     scope = GraphImport(graph, path=path)
     names = {scope.name_of(index): index for index in graph.inputs}
     shapes = shapes_by_index(names, input_shapes)

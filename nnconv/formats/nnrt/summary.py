@@ -18,7 +18,7 @@ def summarize(path: str | os.PathLike[str]) -> Summary:
         InvalidModelError: the file is broken, or its model breaks a rule of NNRt.
     """
     graph = file.read(path)
-    check(graph, graph.api)
+    check(graph, graph.api, path=os.fspath(path))
     scope = GraphImport(graph, path=os.fspath(path))
     inputs, outputs = (
         [_tensor(scope, index) for index in indices] for indices in (graph.inputs, graph.outputs)

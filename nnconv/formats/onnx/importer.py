@@ -29,7 +29,7 @@ from nnconv.errors import GraphError, InvalidModelError, Reason, UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.asread import as_read
 from nnconv.formats.onnx.types import DTYPES
-from nnconv.ir.builder import Builder
+from nnconv.ir.builder import Builder, infer
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Origin, Value
 from nnconv.ir.op import Op
@@ -398,7 +398,7 @@ class Source:
         self, op: Op, inputs: Sequence[Value | None], bodies: Sequence[Graph]
     ) -> list[TensorType]:
         kinds = [None if v is None else v.type for v in inputs]
-        types = self._checked(lambda: op.infer_node(kinds, bodies))
+        types = self._checked(lambda: infer(op, kinds, bodies))
         for kind in types:
             extents = [dim for dim in kind.shape or () if isinstance(dim, Integer)]
             if not all(0 <= dim <= MOST_EXTENT for dim in extents):

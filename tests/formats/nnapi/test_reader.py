@@ -11,6 +11,7 @@ from nnconv.formats.nnapi.importer import importers
 from nnconv.formats.nnapi.reader import import_model, read
 from nnconv.formats.nnapi.summary import summarize
 from nnconv.formats.nnapi.types import OperandCode, OperationCode
+from nnconv.formats.nnapi.wire import Lifetime, Model
 from nnconv.ir.dtype import DType
 from nnconv.ir.verifier import verify_graph
 from support.nnapi_models import FLOAT, INT, NnapiBuilder, add_model, conv_model, if_model
@@ -161,4 +162,56 @@ def test_images_of_another_rank_are_refused(code, scalars):
     operands += [b.const(types[type(value)], value) for value in scalars]
     b.run(code, operands, [b.output(FLOAT, (1, 1, 1, 1))])
     with pytest.raises(InvalidModelError, match="rank 5, must have 4"):
+        import_model(b.model())
+
+
+def chained_ifs(depth):
+    """IFs inside each other, of which both branches are the same model."""
+    graphs = []
+    for number in range(depth):
+        b = NnapiBuilder()
+        condition = b.const(OperandCode.TENSOR_BOOL8, [True])
+        following = b.operand(OperandCode.MODEL, lifetime=Lifetime.MODEL, value=number)
+        x, y = b.input(FLOAT, (2,)), b.output(FLOAT, (2,))
+        b.run(OperationCode.IF, [condition, following, following, x], [y])
+        graphs.append(b.graph)
+    last = NnapiBuilder()
+    last.run(OperationCode.RELU, [last.input(FLOAT, (2,))], [last.output(FLOAT, (2,))])
+    return Model(graphs[0], [*graphs[1:], last.graph])
+
+
+def test_models_that_refer_to_each_other_twice_are_not_followed_without_end():
+    graph = import_model(chained_ifs(8)).graph
+    (result,) = run_graph(graph, [np.asarray([-1, 2], np.float32)])
+    assert result.tolist() == [0, 2]
+    with pytest.raises(InvalidModelError, match=r"net\.nnapi: .* without end"):
+        import_model(chained_ifs(30), path="net.nnapi")
+
+
+def test_what_breaks_rules_is_called_by_its_path_on_lines_of_its_own():
+    b = NnapiBuilder()
+    x = b.input(FLOAT, (2,), name="x\n\x1b[31m")
+    b.graph.operands[x].scale = 3.0
+    b.run(OperationCode.RELU, [x], [b.output(FLOAT, (2,))])
+    with pytest.raises(InvalidModelError) as caught:
+        import_model(b.model(), path="net.nnapi")
+    first, *rest = caught.value.message.split("\n")
+    assert first == "net.nnapi: a rule of NNAPI at feature level 8 is broken:"
+    assert all(line.startswith("  ") and line.isprintable() for line in rest)
+
+
+def test_summary_of_a_model_that_is_given_a_model_is_refused(tmp_path):
+    b = NnapiBuilder()
+    b.input(OperandCode.MODEL, ())
+    b.run(OperationCode.RELU, [b.input(FLOAT, (2,))], [b.output(FLOAT, (2,))])
+    file.write(b.model(), tmp_path / "net.nnapi")
+    with pytest.raises(InvalidModelError, match="rule"):
+        summarize(tmp_path / "net.nnapi")
+
+
+def test_extents_below_zero_are_refused():
+    b = NnapiBuilder()
+    repeats = b.const(OperandCode.TENSOR_INT32, [-2, 1])
+    b.run(OperationCode.TILE, [b.input(FLOAT, (1, 2)), repeats], [b.output(FLOAT, (0, 2))])
+    with pytest.raises(InvalidModelError, match=r"shape \[-2, 2\]"):
         import_model(b.model())

@@ -358,3 +358,10 @@ def test_findings_tell_the_operation():
     graph.tensors[2].data_type = DataType.INT32
     assert [f.operation for f in findings(graph)] == [0, 0]
     assert isinstance(findings(graph)[0], Finding)
+
+
+def test_too_many_parameters_are_one_finding():
+    graph = with_operation(params=(0,) * 1000)
+    assert texts(graph) == ["operation 0 (ADD): 1000 parameters, at most 1 are allowed"]
+    with pytest.raises(InvalidModelError, match=r"^m\.nnrt: a rule of NNRt's API version 2 is"):
+        check(graph, path="m.nnrt")
