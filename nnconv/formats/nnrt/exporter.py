@@ -396,7 +396,14 @@ def export_lacking(node: Node, t: Target) -> None:
     if node.op.quant_rule is QuantRule.REAL and _has_codes(node):
         raise t.to_floats(f"NNRt has no {node.op.name}")
     reason = Reason.IMPOSSIBLE if decompositions_of(type(node.op)) else Reason.NOT_IMPLEMENTED
-    raise t.refused(f"NNRt has no {node.op.name}", reason=reason)
+    hint = _BODIES_HINT if node.bodies else ""
+    raise t.refused(f"NNRt has no {node.op.name}", reason=reason, hint=hint)
+
+
+_BODIES_HINT = (
+    "Loops of a known number of turns are written out, branches where the results' extents are "
+    "known; giving the inputs' shapes (--input-shape) may help."
+)
 
 
 def _has_codes(node: Node) -> bool:
