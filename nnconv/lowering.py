@@ -70,6 +70,17 @@ def one_entry(model: Model, entry: Signature) -> Model:
     )
 
 
+def first_entry(model: Model) -> Model:
+    """A copy of a model with its first entry point alone.
+
+    Raises:
+        UsageError: it is no model.
+    """
+    if not isinstance(model, Model):
+        raise UsageError(f"model is a {type(model).__name__}, must be a Model; see nnconv.load")
+    return one_entry(model, model.main)
+
+
 def _check_options(*, io_layout: str, int8: str, quant: str) -> None:
     for name, value, allowed in (
         ("io_layout", io_layout, IO_LAYOUTS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -11,6 +12,9 @@ import numpy as np
 from nnconv.errors import NnconvError
 
 Item = TypeVar("Item")
+
+_SWAPPED = (">", "!") if sys.byteorder == "little" else ("<",)
+"""What the formats of buffers in another byte order start with."""
 
 
 class Checks:
@@ -91,6 +95,7 @@ class Checks:
                 raise self._wrong(f"{what} is an array of objects")
             if not buffer.flags.c_contiguous:
                 raise self._wrong(f"{what} must be a C-contiguous array")
+            swapped = not buffer.dtype.isnative
             found = buffer.reshape(-1).view(np.uint8)
         else:
             try:
@@ -99,7 +104,10 @@ class Checks:
                 raise self._wrong(f"{what} is {type(buffer).__name__}, must be a buffer") from error
             if not view.c_contiguous:
                 raise self._wrong(f"{what} must be contiguous")
+            swapped = view.format[:1] in _SWAPPED
             found = np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
+        if swapped:
+            raise self._wrong(f"{what} must have the byte order of this machine")
         if writable and not found.flags.writeable:
             raise self._wrong(f"{what} must be writable")
         return found

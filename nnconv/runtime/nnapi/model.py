@@ -337,12 +337,12 @@ class Model:
 
         Raises:
             UnsupportedError: NNAPI can't hold a node at this level; all of those are listed.
-            UsageError: there is no such level.
+            UsageError: there is no such level, or ``model`` is none.
         """
-        from nnconv.lowering import one_entry, to_nnapi
+        from nnconv.lowering import first_entry, to_nnapi
         from nnconv.runtime.nnapi.replay import replay
 
-        return replay(to_nnapi(one_entry(model, model.main), feature_level=feature_level).model)
+        return replay(to_nnapi(first_entry(model), feature_level=feature_level).model)
 
     def to_ir(self) -> IrModel:
         """The model as an ``nnconv.Model``.

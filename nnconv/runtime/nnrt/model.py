@@ -293,12 +293,12 @@ class Model(Handle):
 
         Raises:
             UnsupportedError: NNRt can't hold a node in this version; all of those are listed.
-            UsageError: there is no such version.
+            UsageError: there is no such version, or ``model`` is none.
         """
-        from nnconv.lowering import one_entry, to_nnrt
+        from nnconv.lowering import first_entry, to_nnrt
         from nnconv.runtime.nnrt.replay import replay
 
-        return replay(to_nnrt(one_entry(model, model.main), api=api).model)
+        return replay(to_nnrt(first_entry(model), api=api).model)
 
     def to_ir(self) -> IrModel:
         """The model as an ``nnconv.Model``.

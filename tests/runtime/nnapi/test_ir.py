@@ -66,3 +66,9 @@ def test_what_nnapi_lacks_is_listed(tmp_path):
     path.write_bytes(b.build())
     with pytest.raises(UnsupportedError, match="complex64"):
         nnapi.Model.from_ir(nnconv.load(path))
+
+
+@pytest.mark.parametrize("other", [None, 3, "model.onnx", {}])
+def test_only_models_are_taken(other):
+    with pytest.raises(UsageError, match="must be a Model"):
+        nnapi.Model.from_ir(other)

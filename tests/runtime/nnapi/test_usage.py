@@ -197,3 +197,13 @@ def test_operations_are_sorted_when_the_model_is_finished():
     made.set_output(0, result)
     made.compute()
     assert np.array_equal(result, A)
+
+
+@pytest.mark.parametrize("make", [np.asarray, memoryview])
+def test_buffers_in_another_byte_order_are_refused(make):
+    swapped = make(np.zeros((2, 3), np.dtype(np.float32).newbyteorder()))
+    made = nnapi.Execution(compiled())
+    for setter in (made.set_input, made.set_output):
+        with pytest.raises(nnapi.Error, match="byte order") as caught:
+            setter(0, swapped)
+        assert caught.value.code is ResultCode.BAD_DATA

@@ -77,3 +77,9 @@ def test_the_version_bounds_the_model():
 def test_what_nnrt_lacks_is_listed():
     with pytest.raises(UnsupportedError):
         nnrt.Model.from_ir(one_op("RIGHT_SHIFT", "int32"))
+
+
+@pytest.mark.parametrize("other", [None, 3, "model.onnx", {}])
+def test_only_models_are_taken(other):
+    with pytest.raises(UsageError, match="must be a Model"):
+        nnrt.Model.from_ir(other)

@@ -475,3 +475,11 @@ def test_others_help_the_first_device_but_not_one_that_was_chosen(monkeypatch):
         ready.set_output(0, result)
         ready.run()
         assert np.array_equal(result, 2 * array())
+
+
+@pytest.mark.parametrize("make", [np.asarray, memoryview])
+def test_buffers_in_another_byte_order_are_refused(make):
+    swapped = make(np.zeros((2, 3), np.dtype(np.float32).newbyteorder()))
+    made = nnrt.Executor(compiled())
+    fails(ReturnCode.INVALID_PARAMETER, made.set_input, 0, Tensor(FLOAT, (2, 3)), swapped)
+    fails(ReturnCode.INVALID_PARAMETER, made.set_output, 0, swapped)
