@@ -43,7 +43,7 @@ def by_pool(node: Node, b: Builder) -> list[Value] | None:
     """LocalResponseNormalization: the sum of neighbours is a multiple of a mean over channels."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, n.LocalResponseNormalization)
-    if x.shape is None or not 0 < op.axis < len(x.shape) or not x.dtype.is_float:
+    if x.shape is None or not 0 <= op.axis < len(x.shape) or not x.dtype.is_float:
         return None
     if not isinstance(x.shape[op.axis], int):
         return None

@@ -7,6 +7,7 @@ the reasons, and the operations of the vectors that meet them.
 
 import json
 import os
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -38,6 +39,7 @@ def sample(part):
 
 def is_listed(route, subject, reason):
     listed = NO_FORM[route]
+    reason = re.sub(r"operand \d+", "operand", reason)
     return all(subject in listed.get(why, ()) for why in reason.split("; "))
 
 
