@@ -196,7 +196,7 @@ class _Archive:
             with zipfile.ZipFile(path) as opened:
                 entries = opened.infolist()
         except (zipfile.BadZipFile, OSError, ValueError, RuntimeError) as error:
-            raise self.fail(f"it is no archive: {error}") from error
+            raise self.fail(f"a zip archive that is broken: {error}") from error
         names = [entry.filename for entry in entries]
         if len(set(names)) != len(names):
             raise self.fail("two members have one name")
