@@ -115,6 +115,49 @@ def spread(node: Node, b: Builder) -> Sequence[Value] | None:
     return [b.add(node.op, whole)]
 
 
+def angle_by_polynomial(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Atan2 of float32, within 3e-7: of the lesser by the greater side, then by octant.
+
+    The quotient t in 0 ... 1 becomes (t - 1) / (t + 1) above tan(pi / 8), whose angle is pi / 4
+    less; below it the series of the arcus tangent is cut off after t**9, its coefficients fitted.
+    Zeros count as positive.
+    """
+    y, x = _operands(node)
+    if y.dtype is not DType.FLOAT32:
+        return None
+
+    def number(value: float) -> Value:
+        return scalar(b, value, y)
+
+    up, across = (b.add(e.Abs(), [v]) for v in (y, x))
+    low, high = b.add(e.Minimum(), [up, across]), b.add(e.Maximum(), [up, across])
+    same = b.add(e.Equal(), [low, high])  # also where both are 0, or infinite
+    ratio = b.add(e.Div(), [low, b.add(e.Select(), [same, number(1), high])])
+    at_zero = b.add(e.Equal(), [high, number(0)])
+    diagonal = b.add(e.Select(), [at_zero, number(0), number(1)])
+    ratio = b.add(e.Select(), [same, diagonal, ratio])
+    steep = b.add(e.Greater(), [ratio, number(math.tan(math.pi / 8))])
+    parts = [b.add(op, [ratio, number(1)]) for op in (e.Sub(), e.Add())]
+    t = b.add(e.Select(), [steep, b.add(e.Div(), parts), ratio])
+    square = b.add(e.Mul(), [t, t])
+    series = number(_SERIES[0])
+    for coefficient in _SERIES[1:]:
+        series = b.add(e.Add(), [b.add(e.Mul(), [series, square]), number(coefficient)])
+    angle = b.add(e.Add(), [t, b.add(e.Mul(), [b.add(e.Mul(), [series, square]), t])])
+    start = b.add(e.Select(), [steep, number(math.pi / 4), number(0)])
+    angle = b.add(e.Add(), [angle, start])
+    for condition, whole in (
+        (b.add(e.Greater(), [up, across]), math.pi / 2),
+        (b.add(e.Less(), [x, number(0)]), math.pi),
+        (b.add(e.Less(), [y, number(0)]), 0.0),
+    ):
+        angle = b.add(e.Select(), [condition, b.add(e.Sub(), [number(whole), angle]), angle])
+    return [angle]
+
+
+_SERIES = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
+
+
 def prelu_by_extremes(node: Node, b: Builder) -> Sequence[Value] | None:
     """max(x, 0) + slope * min(x, 0)."""
     x, slope = _operands(node)
@@ -179,7 +222,7 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.Abs: (abs_by_greatest,),
     e.Neg: (opposite_by_product,),
     e.Minimum: (least_by_greatest,),
-    e.Atan2: (spread,),
+    e.Atan2: (spread, angle_by_polynomial),
     e.Square: (square_by_product,),
     e.Elu: (of_integers, elu_by_exp),
     e.PRelu: (prelu_by_extremes,),

@@ -36,6 +36,8 @@ WIDE = np.asarray(
 )
 """Numbers that differ by what float32 can't tell apart."""
 
+SIDES = np.concatenate([np.float32([[0, 1, 0, 0, -1, -7]]), floats(9, 6), 50 * floats(9, 6)])
+
 STARTS = np.asarray([3, 2], np.int32)
 
 CASES = {
@@ -82,6 +84,10 @@ CASES = {
     "neighbours along another axis": (
         norm.LocalResponseNormalization(axis=1, radius=1, bias=1.0, alpha=0.5, beta=0.5),
         [floats(1, 5, 3, 2)], [],
+    ),
+    "angles": (elementwise.Atan2(), [SIDES, SIDES[:, ::-1].copy()], []),
+    "angles of points on the axes": (
+        elementwise.Atan2(), [SIDES[:1], np.asarray([[0, 0, 1, -1, 0, 7]], np.float32)], [],
     ),
     "reversed": (slices.Reverse(axes=(0, 2)), [floats(2, 3, 4)], []),
 }  # fmt: skip
