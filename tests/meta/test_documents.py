@@ -7,6 +7,7 @@ import click
 import pytest
 from nnconv.cli import cli
 
+import nnconv
 from support.places import ROOT
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -78,3 +79,13 @@ def test_every_option_says_what_it_does():
         if isinstance(parameter, click.Option) and not parameter.help
     ]
     assert silent == []
+
+
+@pytest.mark.parametrize("name", ["nnapi", "nnrt"])
+def test_example_of_a_file_is_a_model(name, tmp_path):
+    page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r'^    \{"format".*?(?=\n\n)', page, re.MULTILINE | re.DOTALL)
+    twin = tmp_path / "model.json"
+    twin.write_text(text, encoding="utf-8")
+    model = nnconv.load(twin)
+    assert ([v.name for v in model.inputs], [v.name for v in model.outputs]) == (["x"], ["y"])
