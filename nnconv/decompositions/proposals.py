@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
-from nnconv.decompositions.refit import refit
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
@@ -327,8 +326,19 @@ def _proposed(
 
 def _widened(node: Node, b: Builder) -> list[Value] | None:
     """Halves are computed with in float32."""
-    places = [i for i, v in enumerate(node.inputs) if v is not None and v.dtype is DType.FLOAT16]
-    return refit(node, b, frozenset({DType.FLOAT32}), places) if places else None
+    if not any(v is not None and v.dtype is DType.FLOAT16 for v in node.inputs):
+        return None
+    results = b.add_many(node.op, [_as(b, v, DType.FLOAT16, DType.FLOAT32) for v in node.inputs])
+    return [
+        b.add(Cast(dtype=old.dtype), [new]) if old.dtype is not new.dtype else new
+        for old, new in zip(node.outputs, results, strict=True)
+    ]
+
+
+def _as(b: Builder, value: Value | None, old: DType, new: DType) -> Value | None:
+    if value is None or value.dtype is not old:
+        return value
+    return b.add(Cast(dtype=new), [value])
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
