@@ -36,6 +36,7 @@ class Doubler:
     )
     states = (SimpleNamespace(input=TensorInfo("h", DType.FLOAT32, (1,))),)
     last_seconds = 0.25
+    device = "onnxruntime:cpu"
 
     def run(self, feeds):
         self.feeds = feeds

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from nnconv.decompositions.arithmetic import Arithmetic
@@ -26,7 +28,7 @@ _NUMPY_MODES = {
 MOST_DIMENSIONS = 5
 
 MOST_ELEMENTS = 1 << 24
-"""Along one dimension, whose places are worked out."""
+"""Along one dimension, whose places are worked out; or in all, that are constants."""
 
 
 def _operand(node: Node) -> tuple[Pad, Value]:
@@ -174,6 +176,8 @@ def joined(node: Node, b: Builder) -> list[Value] | None:
     if op.mode is not PadMode.CONSTANT or not known or extents is None:
         return None
     if op.before is None or op.after is None or min((*op.before, *op.after), default=0) < 0:
+        return None
+    if math.prod(map(sum, zip(extents, op.before, op.after, strict=True))) > MOST_ELEMENTS:
         return None
     value = np.asarray(op.value)
     filler = value.astype(x.dtype.numpy) if x.quant is None else quantize(value, x.quant, x.dtype)

@@ -87,10 +87,13 @@ def merge_dim(a: Dim, b: Dim) -> Dim:
 
 
 def merge_shapes(a: Shape, b: Shape) -> Shape:
-    """The better known of two statements on the same shape; ``a`` wins conflicts."""
+    """The better known of two statements on the same shape; of two that conflict, ``a``."""
     if a is None or b is None:
         return b if a is None else a
     if len(a) != len(b):
+        return a
+    pairs = zip(a, b, strict=True)
+    if any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in pairs):
         return a
     return tuple(merge_dim(x, y) for x, y in zip(a, b, strict=True))
 

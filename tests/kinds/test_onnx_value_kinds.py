@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+import nnconv
 from nnconv.errors import InvalidModelError
 from support.onnx_routes import OnnxCase, check_routes, node
 from support.onnx_routes import feeding as case
@@ -389,3 +390,16 @@ LITTLE = [
 @pytest.mark.parametrize("case", LITTLE, ids=str)
 def test_onnx_scalars_and_empty_tensors(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)
+
+
+# ---------------------------------------------------------------- statements
+
+
+def test_a_stated_shape_that_can_not_be_says_nothing(tmp_path: Path) -> None:
+    expand = helper.make_node("Expand", ["x", "shape"], ["y"])
+    inputs = [info("x", FLOAT, [4, 3]), info("shape", "int64", [3])]
+    model = onnx_model([expand], inputs, [info("y", FLOAT, [7, 3, 4])])
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    (result,) = nnconv.load(path).outputs
+    assert result.shape == (None, 4, 3)
