@@ -89,6 +89,10 @@ CASES = {
     "angles of points on the axes": (
         elementwise.Atan2(), [SIDES[:1], np.asarray([[0, 0, 1, -1, 0, 7]], np.float32)], [],
     ),
+    "a part between computed bounds": (
+        slices.Slice(starts=None, ends=None, strides=(1, 2)),
+        [floats(5, 4), np.asarray([1, 0], np.int32), np.asarray([4, 3], np.int32)], [],
+    ),
     "reversed": (slices.Reverse(axes=(0, 2)), [floats(2, 3, 4)], []),
 }  # fmt: skip
 

@@ -52,7 +52,10 @@ def import_strided_slice(s: Source) -> None:
     """STRIDED_SLICE: a slice of full rank, then the dimensions that go, then the new ones."""
     x = s.operand("input")
     rank = s.rank(x)
-    begin, end, strides = (s.required_ints(name) for name in ("begin", "end", "strides"))
+    if any(s.ints(name) is None for name in _BOUNDS):
+        _open_slice(s, x, rank)
+        return
+    begin, end, strides = (s.required_ints(name) for name in _BOUNDS)
     count = len(begin)
     if not count == len(end) == len(strides):
         raise s.fail(f"{count} starts, {len(end)} ends and {len(strides)} strides")
@@ -101,6 +104,39 @@ def import_strided_slice(s: Source) -> None:
         strides=(*steps, *[1] * rest),
     )
     _emit_slice(s, op, x, tuple(gone), tuple(added))
+
+
+_BOUNDS = ("begin", "end", "strides")
+
+
+def _open_slice(s: Source, x: Value, rank: int) -> None:
+    """A slice by bounds of which some are computed at run time, of whole vectors."""
+    masks = {name: s.int(f"{name}Mask") for name in ("begin", "end")}
+    if any(s.int(f"{name}Mask") for name in ("ellipsis", "newAxis", "shrinkAxis")):
+        s.required_ints(next(name for name in _BOUNDS if s.ints(name) is None))
+    known: list[tuple[int | None, ...] | None] = []
+    inputs: list[Value | None] = [x]
+    for name in _BOUNDS:
+        bounds, mask = s.ints(name), masks.get(name, 0)
+        if bounds is None and not mask:
+            operand = s.operand(name)
+            if operand.shape != (rank,):
+                raise s.fail(f"{name} is {operand.type}, must have {rank} elements")
+            inputs.append(operand)
+            known.append(None)
+            continue
+        entries = s.required_ints(name)
+        if len(entries) != rank:
+            raise s.fail(f"{len(entries)} bounds for rank {rank}, where others aren't known")
+        known.append(tuple(None if mask >> i & 1 else entry for i, entry in enumerate(entries)))
+        inputs.append(None)
+    starts, ends, strides = known
+    if strides is not None and 0 in strides:
+        raise s.fail("a stride of 0")
+    steps = None if strides is None else tuple(step or 1 for step in strides)
+    while inputs[-1] is None:
+        inputs.pop()
+    s.emit(Slice(starts=starts, ends=ends, strides=steps), inputs)
 
 
 def _index(s: Source, index: int, extent: object) -> int:
