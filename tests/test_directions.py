@@ -8,6 +8,8 @@ import pytest
 import nnconv
 from nnconv.errors import UnsupportedError
 from nnconv.formats import FORMATS
+from nnconv.ir import Builder, DType, Graph, Model, Signature
+from nnconv.ops.shape import Tile
 from support.places import FIXTURES
 
 MODELS = sorted((FIXTURES / "digits").glob("*.tflite"))
@@ -97,3 +99,15 @@ def test_results_stay_the_same(source, target, model, files, images, tmp_path):
             # Kernels of 16 bits round each product: a thousandth of the range.
             steps = 64 if wanted.dtype == np.int16 else 1
             assert np.abs(seen.astype(int) - wanted.astype(int)).max() <= steps
+
+
+@pytest.mark.parametrize("target", ["nnapi", "nnrt"])
+@pytest.mark.parametrize("extent", [(1 << 31) - 1, 1 << 33])
+def test_tensors_beyond_a_format_are_refused_and_nothing_is_written(tmp_path, target, extent):
+    builder = Builder(Graph("g"))
+    x = builder.input("x", DType.FLOAT32, (1, 1))
+    builder.graph.outputs = [builder.add(Tile(repeats=(extent, 1)), [x], name="y")]
+    model = Model([Signature("", builder.graph)])
+    with pytest.raises(UnsupportedError, match=r"bytes|int32"):
+        nnconv.save(model, tmp_path / f"out.{target}")
+    assert not list(tmp_path.iterdir())

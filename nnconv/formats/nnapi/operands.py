@@ -9,6 +9,7 @@ import numpy as np
 
 from nnconv.decompositions.base import Refused
 from nnconv.formats.graphexport import GraphExport
+from nnconv.formats.nnapi.check import type_faults
 from nnconv.formats.nnapi.table import type_levels
 from nnconv.formats.nnapi.types import NUMPY, PER_CHANNEL, ZERO_POINTS, OperandCode
 from nnconv.formats.nnapi.wire import ChannelQuant, Lifetime, Operand
@@ -133,7 +134,10 @@ class OperandMaker(GraphExport):
 
     def scalar(self, code: OperandCode, number: float) -> Ref:
         """A constant scalar; equal ones are made once."""
-        data = np.asarray(number, NUMPY[code])
+        try:
+            data = np.asarray(number, NUMPY[code])
+        except OverflowError as error:
+            raise self.refused(f"{number} is beyond {code.name}") from error
         key = (code, data.tobytes())
         found = self._consts.get(key)
         if found is None:
@@ -175,6 +179,8 @@ class OperandMaker(GraphExport):
                 f"`{name}` is {operand.type.name}, which needs feature level {level}",
                 types=_plain_types(self.level),
             )
+        for fault in type_faults(operand):
+            raise self.refused(f"`{name}`: {fault}")
         operand.name = name
         operand.lifetime = lifetime
         if data is not None:

@@ -31,6 +31,7 @@ from nnconv.formats.nnrt.types import (
 from nnconv.formats.nnrt.wire import BITS, Graph, Operation, Tensor
 
 MOST_BYTES = (1 << 32) - 1
+MOST_EXTENT = (1 << 31) - 1
 MOST_DIMENSIONS = 200
 MOST_TENSORS = 200
 """Of inputs, and of outputs, of an operation or model."""

@@ -15,6 +15,7 @@ it doesn't take is refused; the driver then does the op in other types or decomp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -24,7 +25,13 @@ import numpy as np
 from nnconv.decompositions.base import Refused, decompositions_of
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.graphexport import FileExport, GraphExport, data_operands, own_outputs
-from nnconv.formats.nnrt.check import MOST_TENSORS, finish_faults, operation_faults
+from nnconv.formats.nnrt.check import (
+    MOST_BYTES,
+    MOST_EXTENT,
+    MOST_TENSORS,
+    finish_faults,
+    operation_faults,
+)
 from nnconv.formats.nnrt.device import device_faults
 from nnconv.formats.nnrt.table import OperationSpec, spec_of
 from nnconv.formats.nnrt.types import DTYPES, FROM_DTYPE, NEWEST, NUMPY, OperationType
@@ -386,9 +393,10 @@ class Target(GraphExport):
     def stand_in(self, value: Value) -> None:
         """Give a tensor to a result of a node that failed."""
         if value not in self._index:
-            kind = value.dtype if value.dtype in FROM_DTYPE else DType.FLOAT32
-            shape = value.shape if value.shape and 0 not in value.shape else (1,)
-            self._index[value] = self._add(TensorType(kind, shape), value.name)
+            dtype = value.dtype if value.dtype in FROM_DTYPE else DType.FLOAT32
+            kind = TensorType(dtype, value.shape or (1,))
+            fits = _misfit(kind) is None
+            self._index[value] = self._add(kind if fits else TensorType(dtype, (1,)), value.name)
 
 
 def export_lacking(node: Node, t: Target) -> None:
@@ -440,6 +448,10 @@ def _misfit(kind: TensorType) -> str | None:
         return "has an unknown rank"
     if 0 in kind.shape:
         return f"has the shape {list(kind.shape)}, NNRt has no empty tensors"
+    known = [extent for extent in kind.shape if isinstance(extent, int)]
+    size = math.prod(known) * kind.dtype.numpy.itemsize
+    if size > MOST_BYTES or max(known, default=0) > MOST_EXTENT:
+        return f"has the shape {list(kind.shape)}, beyond the {MOST_BYTES} bytes of NNRt's tensors"
     return None
 
 
