@@ -90,7 +90,7 @@ def _references(model: Model) -> Iterator[Finding]:
                 )
             else:
                 calls[-1].add(operand.value)
-    callers = [Operation(OperationCode.IF, calls[n + 1], (n,)) for n in range(count)]
+    callers = [Operation(OperationCode.IF, tuple(calls[n + 1]), (n,)) for n in range(count)]
     if run_order(callers) is None:
         yield Finding("the model", "its graphs refer to one another in a circle")
 
