@@ -1,6 +1,6 @@
-"""Every reference model becomes an NNRt model of either version, or its obstacles are told.
+"""Every reference model becomes an NNAPI and an NNRt model, or its obstacles are told.
 
-``nnrt_obstacles.json`` has, for each version, what keeps models from it. A sample of the models;
+``call_obstacles.json`` has, for each target, what keeps models from it. A sample of the models;
 with ``NNCONV_ALL_TRIPS=1`` all of them.
 """
 
@@ -16,14 +16,20 @@ import pytest
 
 import nnconv
 from nnconv.errors import BackendError, InvalidModelError, UnsupportedError
-from nnconv.formats.nnrt import file
-from nnconv.formats.nnrt.check import findings
 from support.places import find_shared_dir
 
 OBSTACLES: dict[str, dict[str, list[str]]] = json.loads(
-    Path(__file__).with_name("nnrt_obstacles.json").read_text(encoding="utf-8")
+    Path(__file__).with_name("call_obstacles.json").read_text(encoding="utf-8")
 )
-VERSIONS = (1, 2)
+TARGETS: dict[str, dict[str, int]] = {
+    "nnapi 8": {"feature_level": 8},
+    "nnapi 3": {"feature_level": 3},
+    "nnrt 2": {"api": 2},
+    "nnrt 1": {"api": 1},
+}
+"""The format and its version, with the option that asks for it."""
+
+NEWEST = ("nnapi 8", "nnrt 2")
 EACH = 1 if os.environ.get("NNCONV_ALL_TRIPS") == "1" else 8
 """Every so manieth model."""
 
@@ -51,16 +57,17 @@ def obstacles_of(error: UnsupportedError) -> list[str]:
     return sorted({f"{item.op}: {re.sub('`[^`]*`', '`...`', item.why)}" for item in error.items})
 
 
-@pytest.mark.parametrize("api", VERSIONS)
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("record", RECORDS, ids=[r["path"] for r in RECORDS])
 def test_a_model_converts_or_its_obstacles_are_known(
-    record: dict[str, Any], api: int, shared_dir: Path, tmp_path: Path
+    record: dict[str, Any], target: str, shared_dir: Path, tmp_path: Path
 ) -> None:
-    source, target = shared_dir / "models" / record["path"], tmp_path / "model.nnrt"
-    known = OBSTACLES[str(api)].get(record["path"], [])
+    kind = target.split(maxsplit=1)[0]
+    source, result = shared_dir / "models" / record["path"], tmp_path / f"model.{kind}"
+    known = OBSTACLES[target].get(record["path"], [])
     found = []
     try:
-        nnconv.convert(source, target, api=api)
+        nnconv.convert(source, result, **TARGETS[target])
     except UnsupportedError as error:
         found = obstacles_of(error)
     except InvalidModelError:
@@ -68,26 +75,30 @@ def test_a_model_converts_or_its_obstacles_are_known(
             nnconv.load(source)
         return
     assert found == known
-    assert target.exists() is not bool(known)
-    if known:
-        return
-    graph = file.read(target)
-    assert graph.api == api
-    assert not findings(graph, api)
+    assert result.exists() is not bool(known)
+    if not known:
+        assert not nnconv.check(result, kind, **TARGETS[target]).obstacles
 
 
-CONVERTING = [r for r in RECORDS if r["runs"] and r["path"] not in OBSTACLES["2"]]
+CONVERTING = [
+    pytest.param(r, target, id=f"{target}-{r['path']}")
+    for target in NEWEST
+    for r in RECORDS
+    if r["runs"] and r["path"] not in OBSTACLES[target]
+]
 
 
-@pytest.mark.parametrize("record", CONVERTING, ids=[r["path"] for r in CONVERTING])
+@pytest.mark.parametrize(("record", "target"), CONVERTING)
 def test_what_converts_gives_what_the_source_gives(
-    record: dict[str, Any], shared_dir: Path, tmp_path: Path
+    record: dict[str, Any], target: str, shared_dir: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("ai_edge_litert")
     source = shared_dir / "models" / record["path"]
     try:
-        report = nnconv.convert(source, tmp_path / "model.nnrt", verify=True)
+        report = nnconv.convert(
+            source, tmp_path / f"model.{target.split(maxsplit=1)[0]}", verify=True
+        )
     except BackendError as error:
         if str(source) not in str(error):  # else its own runtime can't run the source
             raise
