@@ -52,7 +52,7 @@ def test_changed_values_end_in_clean_errors(block, tmp_path):
         start = time.process_time()
         status, text = fuzzer.fuzzing.run_case(fuzzer.convert, path)
         assert status in ends, f"block {block}, case {number}: {text}"
-        assert time.process_time() - start < 10
+        assert time.process_time() - start < 60  # a hang
         ends[status] += 1
     assert min(ends.values()) > 2
 

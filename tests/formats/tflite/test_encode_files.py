@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from nnconv.errors import InvalidModelError, UsageError
 from nnconv.formats.tflite import build, encode, wire
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR, TensorType
+from support.effort import calls_of
 from support.flatbuffer_verifier import verify
 from support.litert import RESOLVERS, LiteRtRunner, run_litert
 from support.places import FIXTURES, find_shared_dir
@@ -240,14 +240,9 @@ def test_weights_are_never_all_in_memory(tmp_path):
 
 
 def test_cost_is_in_proportion_to_the_graph():
-    def seconds(length):
+    def cost(length):
         file = chain(length)
-        best = float("inf")
-        for _ in range(3):
-            start = time.process_time()
-            encode.encode(file)
-            best = min(best, time.process_time() - start)
-        return best
+        return calls_of(lambda: encode.encode(file))
 
-    seconds(100)
-    assert seconds(8000) < 14 * seconds(1000) + 0.05
+    cost(10)  # what is made once
+    assert cost(800) < 8.1 * cost(100)

@@ -74,7 +74,7 @@ def test_broken_files_end_in_clean_errors(block, tmp_path):
         status, text = fuzzer.fuzzing.run_case(fuzzer.read_all, path)
         assert status in ends, f"block {block}, case {number}: {text}"
         assert status == "read" or text.startswith(f"{path}: ")
-        assert time.process_time() - start < 10
+        assert time.process_time() - start < 60  # a hang
         ends[status] += 1
     assert ends["refused"] > 20
     assert ends["read"] > 0

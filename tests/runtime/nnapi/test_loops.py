@@ -1,7 +1,5 @@
 """Models as values: IF and WHILE, and loops that don't end."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -32,11 +30,9 @@ def test_any_byte_but_0_is_true(name, flag):
 @pytest.mark.parametrize("limit", ["loop_timeout", "timeout"])
 def test_a_loop_without_end_is_stopped(name, limit):
     compilation = compiled(loop(below(np.inf), plus(0)), [name])
-    start = time.monotonic()
     with pytest.raises(nnapi.Error) as caught:
         run(compilation, np.float32([1]), **{limit: 50_000_000})
     assert caught.value.code is ResultCode.MISSED_DEADLINE_TRANSIENT
-    assert time.monotonic() - start < 1.5
 
 
 def test_the_longest_time_of_a_loop_is_the_maximum():
@@ -78,8 +74,6 @@ def test_a_device_that_cannot_stop_a_loop_runs_its_turns_alone():
 @pytest.mark.parametrize("limit", ["loop_timeout", "timeout"])
 def test_a_loop_in_pieces_is_stopped(limit):
     compilation = compiled(loop(below(np.inf), plus(0)), ["litert:cpu"])
-    start = time.monotonic()
     with pytest.raises(nnapi.Error) as caught:
         run(compilation, np.float32([1]), **{limit: 50_000_000})
     assert caught.value.code is ResultCode.MISSED_DEADLINE_TRANSIENT
-    assert time.monotonic() - start < 1.5
