@@ -101,8 +101,7 @@ def softmax(node: Node, b: Builder) -> list[Value] | None:
     assert isinstance(op, n.Softmax)
     if x.type.rank == 0:
         return [b.add(e.Exp(), [b.add(e.Sub(), [x, x])])]
-    scaled = x if op.beta == 1 else b.add(e.Mul(), [x, _number(b, op.beta, x)])
-    powers = b.add(e.Exp(), [_less_greatest(scaled, op.axis, b)])
+    powers = b.add(e.Exp(), [_less_greatest(_scaled(x, op.beta, b), op.axis, b)])
     total = b.add(ReduceSum(axes=(op.axis,), keep_dims=True), [powers])
     return [b.add(e.Div(), [powers, total])]
 
@@ -113,10 +112,14 @@ def log_softmax(node: Node, b: Builder) -> list[Value] | None:
     assert isinstance(op, n.LogSoftmax)
     if x.type.rank == 0:
         return [b.add(e.Sub(), [x, x])]
-    moved = _less_greatest(x, op.axis, b)
+    moved = _less_greatest(_scaled(x, op.beta, b), op.axis, b)
     powers = b.add(e.Exp(), [moved])
     total = b.add(ReduceSum(axes=(op.axis,), keep_dims=True), [powers])
     return [b.add(e.Sub(), [moved, b.add(e.Log(), [total])])]
+
+
+def _scaled(x: Value, factor: float, b: Builder) -> Value:
+    return x if factor == 1 else b.add(e.Mul(), [x, _number(b, factor, x)])
 
 
 def _less_greatest(x: Value, axis: int, b: Builder) -> Value:

@@ -52,11 +52,14 @@ class Hardmax(_Normalization):
     """1 at the first of the greatest along ``axis``, 0 elsewhere. ONNX Hardmax."""
 
 
+@op_class
 class LogSoftmax(_Normalization):
     """Logarithm of Softmax. Quantized: result scale 16/256.
 
-    TFLite LOG_SOFTMAX, ONNX LogSoftmax, NNAPI LOG_SOFTMAX.
+    TFLite LOG_SOFTMAX, ONNX LogSoftmax, NNAPI LOG_SOFTMAX, NNRt LOG_SOFTMAX.
     """
+
+    beta: float = 1.0
 
 
 @op_class

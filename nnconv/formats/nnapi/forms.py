@@ -20,16 +20,22 @@ class Form(NamedTuple):
     entries: list[tuple[OperandCode, Given]]
 
 
-def form_of(code: OperationCode, given: Mapping[str, Given], operands: Sequence[Operand]) -> Form:
+def form_of(
+    code: OperationCode,
+    given: Mapping[str, Given],
+    operands: Sequence[Operand],
+    outputs: Sequence[int],
+) -> Form:
     """The inputs of an operation in order, without trailing ones that say the default.
 
     ``given`` are inputs by name: what isn't there is left off, or has no value. Operands are
-    indices of their own class among ``operands``, anything else is a number for a scalar.
+    indices of their own class among ``operands``, anything else is a number for a scalar, whose
+    type may follow from that of the ``outputs``.
     """
     spec = spec_of(code)
     variant = _variant(spec, given)
     listed = _trimmed(variant, given)
-    bound = _bound(spec, variant, given, operands)
+    bound = _bound(spec, variant, given, operands, outputs)
     entries: list[tuple[OperandCode, Given]] = []
     formals: list[OperandSpec] = []
     for formal in listed:
@@ -82,6 +88,7 @@ def _bound(
     variant: Variant,
     given: Mapping[str, Given],
     operands: Sequence[Operand],
+    outputs: Sequence[int],
 ) -> dict[str, OperandCode]:
     """The type of each variable of the signatures, as far as the operands tell it."""
     bound: dict[str, OperandCode] = {}
@@ -92,6 +99,9 @@ def _bound(
         if formal.var and type(entry) not in (int, float, bool, type(None)):
             assert isinstance(entry, int)
             bound.setdefault(formal.var, operands[entry].type)
+    for formal, index in zip(spec.output_specs(len(outputs)) or (), outputs, strict=False):
+        if formal.var:
+            bound.setdefault(formal.var, operands[index].type)
     fits = [s for s in spec.signatures if all(s.types.get(v) is kind for v, kind in bound.items())]
     found = fits or [s for s in spec.signatures if s.types.get("T") is bound.get("T")]
     for signature in (*found, *spec.signatures):

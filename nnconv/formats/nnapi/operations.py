@@ -94,7 +94,7 @@ class OperationMaker(OperandMaker):
         """
         code = OperationCode[name]
         given: dict[str, Given] = {key: self._given(entry) for key, entry in inputs.items()}
-        form = form_of(code, given, self.operands)
+        form = form_of(code, given, self.operands, outputs)
         indices: list[int] = []
         for kind, entry in form.entries:
             if isinstance(entry, Ref):

@@ -15,6 +15,7 @@ from nnconv.ir.op import Perm
 from nnconv.ir.quant import Quant, dequantize
 from nnconv.ir.types import TensorType
 from nnconv.ops.rewrite import constant_behind
+from nnconv.ops.shape import Transpose
 from nnconv.ops.spatial import is_sorted
 
 
@@ -149,6 +150,11 @@ def oriented(t: Target, value: Value, perm: Perm) -> Ref:
     """The operand of weights transposed by ``perm``; constants stay such."""
     if is_sorted(perm):
         return t.operand(value)
+    turned_before = value.producer
+    if turned_before is not None and isinstance(turned_before.op, Transpose):
+        first = turned_before.op.perm
+        if first is not None and is_sorted(tuple(first[i] for i in perm)):
+            return t.operand(turned_before.operand(0))
     kind = value.type.permuted(perm)
     if value.data is not None:
         turned = np.ascontiguousarray(value.data.transpose(perm))

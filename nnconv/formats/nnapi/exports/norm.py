@@ -71,7 +71,7 @@ def export_log_softmax(node: Node, t: Target) -> None:
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, n.LogSoftmax)
     axis = _last(t, node, op.axis)
-    t.emit("LOG_SOFTMAX", {"input": x, "beta": 1.0, "axis": axis}, y)
+    t.emit("LOG_SOFTMAX", {"input": x, "beta": op.beta, "axis": axis}, y)
 
 
 def export_l2_normalization(node: Node, t: Target) -> None:

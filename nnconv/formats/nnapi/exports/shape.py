@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.nnapi.exporter import MOST_RANK, Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -99,15 +100,27 @@ def _expand(t: Target, x: Value, y: Value, axes: tuple[int, ...]) -> None:
 
 
 def export_transpose(node: Node, t: Target) -> None:
-    """TRANSPOSE."""
+    """TRANSPOSE; weights with a scale for each filter are for operations that want them so."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.Transpose)
     t.rank(x)
+    if x.quant is not None and not x.quant.is_per_tensor and x.data is None:
+        t.defer(y, _many_scales(node))
+        return
     perm = t.index(node.operand(1)) if op.perm is None else t.ints(op.perm)
     if op.perm is not None and len(op.perm) < 2:
         t.keep(x, y)
         return
     t.emit("TRANSPOSE", {"input": x, "perm": perm}, y)
+
+
+def _many_scales(node: Node) -> UnsupportedItem:
+    return UnsupportedItem(
+        op=node.op.name,
+        where=f"{node.origin} (`{node.outputs[0].name}`)",
+        why=f"NNAPI's TRANSPOSE takes no {node.operand(0).type}",
+        reason=Reason.IMPOSSIBLE,
+    )
 
 
 def export_concat(node: Node, t: Target) -> None:

@@ -7,10 +7,11 @@ from typing import Literal
 import numpy as np
 
 from nnconv.formats.nnapi.exporter import Exporter, Target
-from nnconv.ir.graph import Node
+from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import quantize
 from nnconv.ir.types import TensorType
+from nnconv.ops.elementwise import Add, Less, Select
 from nnconv.ops.slices import Pad, PadMode, Reverse, Slice
 
 _FAR = (1 << 31) - 1
@@ -62,8 +63,17 @@ def _limited(bound: int | None) -> int:
 
 
 def _slice_open(node: Node, t: Target, op: Slice) -> None:
-    """STRIDED_SLICE with bounds that are computed at run time, or constant as far as known."""
+    """STRIDED_SLICE with bounds that are computed at run time, or constant as far as known.
+
+    SLICE where the ends were made of sizes.
+    """
     x, y = node.operand(0), node.outputs[0]
+    if t.level >= _SLICES and op.starts is None and set(op.strides or (0,)) == {1}:
+        sizes = _sizes_behind(node)
+        if sizes is not None:
+            begin = t.index(node.operand(1))
+            t.emit("SLICE", {"input": x, "begin": begin, "size": t.index(sizes)}, y)
+            return
     sides = []
     masks = [0, 0]
     for place, known in enumerate((op.starts, op.ends, op.strides)):
@@ -83,6 +93,24 @@ def _slice_open(node: Node, t: Target, op: Slice) -> None:
         "shrink_axis_mask": 0,
     }
     t.emit("STRIDED_SLICE", inputs, y)
+
+
+def _sizes_behind(node: Node) -> Value | None:
+    """The sizes that a slice's ends are made of: negative ones go to the end, others are added."""
+    ends = node.inputs[2]
+    choice = None if ends is None else ends.producer
+    if choice is None or not isinstance(choice.op, Select):
+        return None
+    negative, far, total = (choice.operand(i) for i in range(3))
+    below, added = negative.producer, total.producer
+    if below is None or not isinstance(below.op, Less):
+        return None
+    if added is None or not isinstance(added.op, Add) or added.operand(0) is not node.inputs[1]:
+        return None
+    zero, bound, sizes = below.operand(1).data, far.data, added.operand(1)
+    if zero is None or zero.any() or bound is None or bound.min() < _FAR:
+        return None
+    return sizes if below.operand(0) is sizes else None
 
 
 def export_pad(node: Node, t: Target) -> None:

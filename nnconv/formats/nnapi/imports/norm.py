@@ -7,7 +7,6 @@ import numpy as np
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ops import norm as n
-from nnconv.ops.elementwise import Mul
 from nnconv.ops.spatial import channel_dim
 from nnconv.ops.standardize import InstanceNormalization
 
@@ -25,11 +24,9 @@ def import_softmax(s: Source) -> None:
 
 
 def import_log_softmax(s: Source) -> None:
-    """LOG_SOFTMAX: beta, unless it is 1, is a factor of the input."""
-    x, beta = s.operand("input"), s.float("beta")
-    if beta != 1.0:
-        x = s.add(Mul(), [x, s.const(np.full(1, beta, x.dtype.numpy))])
-    s.emit(n.LogSoftmax(axis=_axis(s, x)), [x])
+    """LOG_SOFTMAX: beta is a factor of the input."""
+    x = s.operand("input")
+    s.emit(n.LogSoftmax(axis=_axis(s, x), beta=s.float("beta")), [x])
 
 
 def import_l2_normalization(s: Source) -> None:

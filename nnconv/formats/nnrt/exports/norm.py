@@ -21,6 +21,8 @@ def export_log_softmax(node: Node, t: Target) -> None:
     """LOG_SOFTMAX."""
     op = node.op
     assert isinstance(op, n.LogSoftmax)
+    if op.beta != 1.0:
+        raise t.refused(f"LOG_SOFTMAX has no factor, here it is {op.beta:g}")
     t.emit("LOG_SOFTMAX", {"input": node.operand(0)}, node.outputs, {"axis": op.axis})
 
 

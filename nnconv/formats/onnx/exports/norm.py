@@ -60,7 +60,7 @@ def export_log_softmax(node: Node, t: Target) -> None:
     """LogSoftmax, like Softmax."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, n.LogSoftmax)
-    name = t.real(x) if t.plain else _scaled(x, 1.0, t)
+    name = t.real(x) if t.plain and op.beta == 1 else _scaled(x, op.beta, t)
     if t.plain or _is_last(op.axis, x):
         t.set_plain_real(y, t.node("LogSoftmax", [name], axis=op.axis))
         return

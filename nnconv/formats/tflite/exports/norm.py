@@ -66,8 +66,8 @@ def export_log_softmax(node: Node, t: Target) -> None:
     codes = frozenset(_LOG_SOFTMAX) if kept and x.dtype is y.dtype else NO_TYPES
     t.require(node, plain=FLOAT32, codes=codes)
     rank = x.type.rank
-    if not kept or rank is None or op.axis != rank - 1:
-        raise t.refused("LOG_SOFTMAX works along the last dimension")
+    if not kept or op.beta != 1 or rank is None or op.axis != rank - 1:
+        raise t.refused("LOG_SOFTMAX works along the last dimension, without a factor")
     quant = t.given(y, _LOG_SOFTMAX)
     t.emit("LOG_SOFTMAX", [t.tensor(x)], y, ("LogSoftmaxOptions", {}), quant=quant)
 
