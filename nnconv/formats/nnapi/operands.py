@@ -151,7 +151,8 @@ class OperandMaker(GraphExport):
         found = self._consts.get(key)
         if found is None:
             found = self._consts[key] = len(self.operands)
-            self.operands.append(Operand(code, lifetime=Lifetime.NO_VALUE))
+            scale = 1.0 if code in ZERO_POINTS else 0.0  # which codes must have
+            self.operands.append(Operand(code, scale=scale, lifetime=Lifetime.NO_VALUE))
         return Ref(found)
 
     def model(self, number: int) -> Ref:

@@ -1,4 +1,7 @@
-"""Recurrent ops of floats; their states are ordinary inputs and outputs. Others are decomposed."""
+"""Recurrent ops; their states are ordinary inputs and outputs.
+
+Those on codes are decomposed, but for the one that NNAPI has.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,15 @@ import numpy as np
 
 from nnconv.formats.nnapi.exporter import Exporter, Input, Target
 from nnconv.formats.nnapi.imports.rnn import ACTIVATIONS, LSTM_OPERANDS
+from nnconv.formats.nnapi.operands import Ref
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
+from nnconv.ir.quant import Quant
 from nnconv.ir.types import Dim, TensorType
 from nnconv.ops.rnn import Lstm, Rnn
+from nnconv.ops.shape import Concat
+from nnconv.ops.slices import Slice
 
 NUMBERS = {activation: number for number, activation in ACTIVATIONS.items()}
 
@@ -66,10 +74,98 @@ def _raised(shape: Sequence[Dim] | None, axis: int) -> tuple[Dim, ...] | None:
     return None if shape is None else (*shape[:axis], 1, *shape[axis:])
 
 
+# -------------------------------------------------------------------- on codes
+
+_STATE_16_BIT = Quant.per_tensor(2.0**-11)
+_DATA_16_BIT = Quant.per_tensor(2.0**-7, 128)
+_LEFT_OUT_16_BIT = (*range(9, 12), 16, 17, *range(20, 24))
+"""The operands that QUANTIZED_16BIT_LSTM lacks: peepholes, projection and normalization."""
+
+
+def _is_16_bit(node: Node) -> bool:
+    """Whether a quantized Lstm is that of QUANTIZED_16BIT_LSTM."""
+    op, steps = node.op, node.op.steps
+    given = [*node.inputs, *[None] * (len(LSTM_OPERANDS) - len(node.inputs))]
+    gates = given[1:9]
+    plain = Lstm(time_major=op.time_major, steps=steps)
+    if steps is None or op != plain or any(given[i] is not None for i in _LEFT_OUT_16_BIT):
+        return False
+    data = [v for v in (given[0], given[18], *node.outputs[:2]) if v is not None]
+    cells = [v for v in (given[19], node.outputs[2]) if v is not None]
+    return (
+        given[0] is not None
+        and given[0].type.rank == 2
+        and None not in (*gates, *given[12:16], *given[18:20])
+        and all((v.dtype, v.quant) == (DType.UINT8, _DATA_16_BIT) for v in data)
+        and all((v.dtype, v.quant) == (DType.INT16, _STATE_16_BIT) for v in cells)
+        and len({(v.dtype, v.quant) for v in gates if v is not None}) == 1
+        and gates[0] is not None
+        and gates[0].dtype is DType.UINT8
+    )
+
+
+def _as_named(t: Target, first: Value, second: Value) -> tuple[Ref, Ref]:
+    """A gate's weights of the input and the recurrent ones, by the columns that these name.
+
+    The operation lines up the recurrent ones and then those of the input, and multiplies as many
+    of these columns by the input as it has.
+    """
+    if first.data is not None and second.data is not None:
+        joined = np.concatenate([first.data, second.data], axis=1)
+        units = second.data.shape[1]
+        parts = joined[:, units:], joined[:, :units]
+        named = zip(parts, (first, second), strict=True)
+        ours, theirs = (t.const(part, quant=v.quant, name=v.name) for part, v in named)
+        return ours, theirs
+    columns, others = (_joined(v) for v in (first, second))
+    if columns is None or columns != others:
+        raise t.refused("its weights are computed at run time")
+    return t.operand(columns[1]), t.operand(columns[0])
+
+
+def _joined(columns: Value) -> list[Value] | None:
+    """What stands side by side where columns were cut from."""
+    cut = columns.producer
+    joint = None if cut is None or not isinstance(cut.op, Slice) else cut.operand(0).producer
+    if joint is None or not isinstance(joint.op, Concat):
+        return None
+    return [joint.operand(i) for i in range(len(joint.inputs))]
+
+
+def _lstm_of_16_bits(node: Node, t: Target) -> None:
+    """QUANTIZED_16BIT_LSTM."""
+    inputs: dict[str, Input] = {
+        "input": node.operand(0),
+        "output_in": node.operand(18),
+        "cell_state_in": node.operand(19),
+    }
+    for gate, name in enumerate(("input", "forget", "cell", "output")):
+        weights, recurrent = node.operand(1 + gate), node.operand(5 + gate)
+        of_input, of_last = _as_named(t, weights, recurrent)
+        inputs[f"input_to_{name}_weights"] = of_input
+        inputs[f"recurrent_to_{name}_weights"] = of_last
+        bias = node.operand(12 + gate)
+        assert weights.quant is not None
+        kind = TensorType(
+            DType.INT32, bias.shape, Quant.per_tensor(weights.quant.scale[0] * 2.0**-7)
+        )
+        inputs[f"{name}_gate_bias"] = bias if bias.data is not None else t.bias(bias, kind)
+    output, state, cell = node.outputs
+    t.declare(output)
+    t.operation("QUANTIZED_16BIT_LSTM", inputs, [t.declare(cell), t.operand(output)])
+    t.alias(state, t.operand(output))
+
+
+# -------------------------------------------------------------------- on floats
+
+
 def export_lstm(node: Node, t: Target) -> None:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    """UNIDIRECTIONAL_SEQUENCE_LSTM; on codes QUANTIZED_16BIT_LSTM."""
     op = node.op
     assert isinstance(op, Lstm)
+    if _is_16_bit(node):
+        _lstm_of_16_bits(node, t)
+        return
     x = _check(node, t, op)
     given = [*node.inputs, *[None] * (len(LSTM_OPERANDS) - len(node.inputs))]
     inputs: dict[str, Input] = dict(zip(LSTM_OPERANDS, given, strict=True))
