@@ -1,13 +1,15 @@
 """Latency of converted models, one thread: the result's runtime against the source's.
 
     python benchmarks/latency.py FOLDER_OR_MODEL... [--seconds 2] [--least-ops 8]
-        [--input-shape NAME=1,3,320,320 ...]
+        [--input-shape NAME=1,3,320,320 ...] [--other FOLDER]
 
 LiteRT runs .tflite files, onnxruntime .onnx files. All runtimes of a model take turns in one
 process, so that what else the machine does hits all of them; a row gives medians. Below stand
-geometric means by class, with the files of tf2onnx or onnx2tf beside them where these are
-installed. Each model has a process of its own: some crash LiteRT. A shape is for all models that
-have an open input of its name.
+geometric means by class. Beside them stand the files of tf2onnx or onnx2tf where these are
+installed, or where they lie under the source's name in a folder (these converters want other
+versions of packages than nnconv); only files that give the source's results count. Each model has
+a process of its own: some crash LiteRT. A shape is for all models that have an open input of its
+name.
 """
 
 from __future__ import annotations
@@ -74,9 +76,11 @@ def kind_of(model: nnconv.Model) -> str:
     return "tflite, int16" if "int16" in types else "tflite, int8/uint8"
 
 
-def medians(
-    runs: dict[str, tuple[Executable, dict[str, np.ndarray]]], seconds: float
-) -> list[float]:
+Fed = tuple[Executable, dict[str, np.ndarray]]
+"""What runs a file, and what it is fed."""
+
+
+def medians(runs: dict[str, Fed], seconds: float) -> list[float]:
     """Median ms of each, taking turns."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     end = time.perf_counter() + seconds
@@ -88,11 +92,17 @@ def medians(
 
 
 def measure(
-    path: Path, folder: Path, *, seconds: float, least_ops: int, shapes: dict[str, tuple[int, ...]]
+    path: Path,
+    folder: Path,
+    *,
+    seconds: float,
+    least_ops: int,
+    shapes: dict[str, tuple[int, ...]],
+    other: Path | None,
 ) -> Row | None:
     """Measure a model; None where it is too small, or can't be run."""
     suffix = OTHER[path.suffix]
-    ours, others = folder / f"ours{suffix}", folder / f"other{suffix}"
+    ours = folder / f"ours{suffix}"
     try:
         model = nnconv.load(path)
         fixed = {
@@ -110,16 +120,46 @@ def measure(
             "source": nnconv.compile(path, DEVICES[path.suffix], threads=1),
             "ours": nnconv.compile(ours, DEVICES[suffix], threads=1),
         }
-        command = other_command(path, others)
-        if command and cost_of(command):
-            runs["other"] = nnconv.compile(others, DEVICES[suffix], threads=1)
         arrays = list(random_inputs(model.inputs, seed=0, known=known).values())
         fed = {name: (run, _fed(run, arrays)) for name, run in runs.items()}
+        others = _other_file(path, folder, other)
+        if others:
+            run = nnconv.compile(others, DEVICES[suffix], threads=1)
+            fed["other"] = (run, _fed(run, arrays))
+            if not _agree(fed["source"], fed["other"], 0.05 if "quantized" in kind else 1e-3):
+                print(f"{path.name}: the other converter's file is wrong", file=sys.stderr)
+                del fed["other"]
         found = medians(fed, seconds)
     except NnconvError as error:
         print(f"{path.name}: left out: {str(error).splitlines()[0]}", file=sys.stderr)
         return None
     return Row(path.name, kind, found[0], found[1], found[2] if len(found) > 2 else None)
+
+
+def _other_file(path: Path, folder: Path, other: Path | None) -> Path | None:
+    """Another converter's file for a model: one that is there, or one made now."""
+    suffix = OTHER[path.suffix]
+    if other is not None:
+        made = other / f"{path.stem}{suffix}"
+        return made if made.exists() else None
+    made = folder / f"other{suffix}"
+    command = other_command(path, made)
+    return made if command and cost_of(command) else None
+
+
+def _agree(one: Fed, two: Fed, part: float) -> bool:
+    """Whether each output of one is one of two's, but for a part of its range and its layout."""
+    wanted, found = (list(run.run(feeds).values()) for run, feeds in (one, two))
+    return all(any(_same(array, other, part) for other in found) for array in wanted)
+
+
+def _same(array: np.ndarray, other: np.ndarray, part: float) -> bool:
+    forms = [other] if other.ndim < 3 else [other, np.moveaxis(other, -1, 1)]
+    room = part * max(float(np.abs(array).max(initial=0)), 1e-6)
+    return any(
+        form.shape == array.shape and np.allclose(form, array, rtol=0, atol=room, equal_nan=True)
+        for form in forms
+    )
 
 
 def _fed(run: Executable, arrays: list[np.ndarray]) -> dict[str, np.ndarray]:
@@ -150,6 +190,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0, help="spent on each model")
     parser.add_argument("--least-ops", type=int, default=8, help="smaller models are left out")
     parser.add_argument("--input-shape", action="append", default=[], metavar="NAME=1,3,320,320")
+    parser.add_argument("--other", type=Path, help="a folder with another converter's files")
     parser.add_argument("--row", action="store_true", help="print one model's row as JSON")
     options = parser.parse_args()
     if options.row:
@@ -160,11 +201,13 @@ def main() -> int:
                 seconds=options.seconds,
                 least_ops=options.least_ops,
                 shapes=dict(_shape(text) for text in options.input_shape),
+                other=options.other,
             )
         print(json.dumps(row))
         return 0
     chosen = ["--seconds", str(options.seconds), "--least-ops", str(options.least_ops)]
     chosen += [f"--input-shape={text}" for text in options.input_shape]
+    chosen += [f"--other={options.other}"] if options.other else []
     found = [measure_apart(path, *chosen) for path in models(options.places)]
     rows = sorted((row for row in found if row), key=lambda row: (row.kind, -row.ratio))
     cells = [
