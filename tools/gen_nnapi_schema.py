@@ -301,6 +301,14 @@ def variant(op: dict[str, Any], source: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
+def own_backward_sizes(variants: list[dict[str, Any]]) -> None:
+    """Give the cells that run backward sizes of their own: the kernel compares only those."""
+    for source in variants:
+        for entry in source["inputs"]:
+            if entry["name"].startswith("bw_") and "dims" in entry:
+                entry["dims"] = [f"bw_{name}" for name in entry["dims"]]
+
+
 def operation(op: dict[str, Any]) -> dict[str, Any]:
     """The entry of one operation."""
     result: dict[str, Any] = {
@@ -316,6 +324,12 @@ def operation(op: dict[str, Any]) -> dict[str, Any]:
         {"level": s["since"]} | {k: v for k, v in s.items() if k not in ("since", "op_rule_level")}
         for s in op["signatures"]
     ]
+    for source in result["variants"]:
+        for entry in source["inputs"]:
+            if "layout" in source and len(entry.get("dims", ())) == 4 and entry["name"] != "filter":
+                entry["image"] = True
+    if op["name"] == "BIDIRECTIONAL_SEQUENCE_LSTM":
+        own_backward_sizes(result["variants"])
     result["rules"] = rules_of(op)
     for key, name in (
         ("broadcast", "broadcast"),

@@ -32,19 +32,30 @@ class Finding(NamedTuple):
         return f"{self.where}: {self.message}{needs}"
 
 
-def broken(found: Sequence[Finding], rules: str, *, path: str = "") -> InvalidModelError:
-    """The error of a model that breaks rules; it lists all of them.
+class BrokenModelError(InvalidModelError):
+    """A model of a runtime's calls breaks rules; the text lists all of them.
 
-    Args:
-        found: the rules.
-        rules: whose rules they are.
-        path: what the error calls the model.
+    Attributes:
+        findings: what it breaks.
     """
-    many = f"{len(found)} rules of {rules} are" if len(found) > 1 else f"a rule of {rules} is"
-    error = InvalidModelError(f"{many} broken:", path=path)
-    error.message += "".join(f"\n  {printable(str(finding))}" for finding in found)
-    error.args = (error.message,)
-    return error
+
+    def __init__(self, found: Sequence[Finding], *, rules: str = "", path: str = "") -> None:
+        """Make the error of what was found.
+
+        Args:
+            found: the rules.
+            rules: whose rules they are; empty where each finding says it.
+            path: what the error calls the model.
+        """
+        if len(found) == 1 and not rules:
+            super().__init__(found[0].message, path=path, where=found[0].where)
+        else:
+            of = f" of {rules}" if rules else ""
+            many = f"{len(found)} rules{of} are" if len(found) > 1 else f"a rule{of} is"
+            super().__init__(f"{many} broken:", path=path)
+            self.message += "".join(f"\n  {printable(str(finding))}" for finding in found)
+            self.args = (self.message,)
+        self.findings = tuple(found)
 
 
 class Step(Protocol):

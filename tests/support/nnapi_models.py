@@ -67,7 +67,7 @@ def conv_model(*, per_channel: bool = False, nchw: bool | None = None) -> Model:
     """CONV_2D of uint8 data and 2 filters of 3 by 3, with VALID padding."""
     b = NnapiBuilder()
     quant8 = OperandCode.TENSOR_QUANT8_ASYMM
-    x = b.input(quant8, (1, 5, 5, 1), scale=0.5, zero_point=3, name="image")
+    x = b.input(quant8, (1, 1, 5, 5) if nchw else (1, 5, 5, 1), scale=0.5, zero_point=3, name="image")
     weights = np.arange(18).reshape(2, 3, 3, 1)
     if per_channel:
         kind = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
@@ -80,7 +80,8 @@ def conv_model(*, per_channel: bool = False, nchw: bool | None = None) -> Model:
     inputs = [x, w, bias, b.const(INT, 2), one, one, b.const(INT, 1)]
     if nchw is not None:
         inputs.append(b.const(OperandCode.BOOL, nchw))
-    b.run(OperationCode.CONV_2D, inputs, [b.output(quant8, (1, 3, 3, 2), scale=2.0, name="result")])
+    shape = (1, 2, 3, 3) if nchw else (1, 3, 3, 2)
+    b.run(OperationCode.CONV_2D, inputs, [b.output(quant8, shape, scale=2.0, name="result")])
     return b.model()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nnconv.formats.findings import Finding, broken, run_order
+from nnconv.formats.findings import BrokenModelError, Finding, run_order
 from nnconv.formats.nnapi.rules import BUILD_RULES, Subject
 from nnconv.formats.nnapi.table import MismatchError, match, type_levels
 from nnconv.formats.nnapi.types import (
@@ -57,7 +57,7 @@ def check(model: Model, level: int = NEWEST_LEVEL, *, path: str = "") -> None:
         InvalidModelError: it isn't; the text has every reason.
     """
     if found := problems(model, level):
-        raise broken(found, f"NNAPI at feature level {level}", path=path)
+        raise BrokenModelError(found, rules=f"NNAPI at feature level {level}", path=path)
 
 
 def least_level(model: Model, *, path: str = "") -> int:

@@ -24,6 +24,7 @@ class OperandSpec:
         types: the feature level that each type needs here; None where any type will do.
         rank: least and greatest rank, None for no bound; None where nothing is said.
         dims: extents as numbers or names; None where they depend on more.
+        image: whether ``dims`` are in another order where the flag for NCHW is set.
         values: the numbers that a scalar may be; None for any.
         omit: ``trailing``: it and all behind it may be left off; ``no_value``: it may have no
             value; empty: it is needed.
@@ -35,8 +36,8 @@ class OperandSpec:
     """
 
     __slots__ = (
-        "default", "dims", "level", "name", "omit", "quant", "rank", "repeat", "types", "unmerged",
-        "values", "var",
+        "default", "dims", "image", "level", "name", "omit", "quant", "rank", "repeat", "types",
+        "unmerged", "values", "var",
     )  # fmt: skip
 
     def __init__(self, source: Mapping[str, Any]) -> None:
@@ -52,6 +53,7 @@ class OperandSpec:
         )
         dims = source.get("dims")
         self.dims: tuple[int | str, ...] | None = None if dims is None else tuple(dims)
+        self.image: bool = source.get("image", False)
         values = source.get("values")
         self.values: tuple[int, ...] | None = None if values is None else tuple(values)
         self.omit: str = source.get("omit", "")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from nnconv.formats.findings import Finding, broken, run_order
+from nnconv.formats.findings import BrokenModelError, Finding, run_order
 from nnconv.formats.nnrt.device import device_faults, output_faults
 from nnconv.formats.nnrt.table import (
     LIST_COUNT,
@@ -62,7 +62,7 @@ def check(graph: Graph, api: int = NEWEST, *, path: str = "") -> None:
         InvalidModelError: it can't; the text has every reason.
     """
     if found := build_findings(graph, api):
-        raise broken(found, f"NNRt's API version {api}", path=path)
+        raise BrokenModelError(found, rules=f"NNRt's API version {api}", path=path)
 
 
 def build_findings(graph: Graph, api: int = NEWEST) -> list[Finding]:
