@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from nnconv.errors import GraphError, InvalidModelError, UnsupportedError, UnsupportedItem
+from nnconv.errors import InvalidModelError, UnsupportedError, UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.importer import STANDARD, Importer, NotConvertible, Source, importer_of
 from nnconv.formats.onnx.notes import noted_hybrids, noted_source
@@ -171,17 +171,8 @@ class GraphImport:
     def _import(self, node: wire.Node, index: int) -> None:
         domain = _domain(node.domain)
         source = Source(node, self, index=index, version=self.opsets.get(domain, 0))
-        try:
-            self._importer(source, domain)(source)
-        except NotConvertible as refusal:
-            self.unsupported.extend(refusal.items)
-        except UnsupportedError as refusal:
-            self.unsupported.extend(refusal.items)
-        except GraphError as error:
-            raise source.fail(error.message) from error
-        except (ArithmeticError, LookupError, ValueError) as error:
-            # numbers of the file, which may be any, that the importer couldn't compute with
-            raise source.misfit(error) from error
+        refused = source.attempt(lambda: self._importer(source, domain)(source))
+        self.unsupported.extend(refused)
         if self.unsupported:
             self._stand_in(node)
 

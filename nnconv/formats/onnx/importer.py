@@ -19,34 +19,29 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from itertools import zip_longest
-from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 import nnconv.formats.onnx.imports as op_package
-from nnconv.errors import GraphError, InvalidModelError, Reason, UnsupportedItem
+from nnconv.errors import InvalidModelError
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.asread import as_read
 from nnconv.formats.onnx.types import DTYPES
-from nnconv.ir.builder import Builder, infer
+from nnconv.formats.source import Integer, ListedOperands, NotConvertible, Number, gather_importers
+from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Origin, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import Shape, TensorType, static_shape
-from nnconv.ops.elements import elements
+from nnconv.ir.types import TensorType
 
 if TYPE_CHECKING:
     from nnconv.formats.onnx.graph import GraphImport
 
+__all__ = ["Importer", "NotConvertible", "Source", "importer_of", "importers"]
+
 Importer: TypeAlias = "Callable[[Source], None]"
-
-Built = TypeVar("Built")
-
-Integer: TypeAlias = int
-Number: TypeAlias = float
-"""What ``Source``, whose methods have those names, can't call so."""
 
 MOST_EXTENT = (1 << 40) - 1
 """Beyond what any machine holds: such an extent is a broken file's."""
@@ -55,27 +50,13 @@ STANDARD = ""
 """The domain of the standard operator set."""
 
 
-class NotConvertible(Exception):  # noqa: N818 - a refusal that the driver collects, not an error
-    """Raised by an importer for a node that can't be imported; the driver collects them all."""
-
-    def __init__(self, *items: UnsupportedItem) -> None:
-        super().__init__("; ".join(map(str, items)))
-        self.items = items
-
-
 @cache
 def importers() -> dict[str, Importer]:
     """Every importer by op type; this loads all of their files.
 
     Ops of other domains are listed as ``domain:op type``.
     """
-    table: dict[str, Importer] = {}
-    for module in iter_modules(op_package.__path__):
-        family = import_module(f"{op_package.__name__}.{module.name}")
-        for name, importer in getattr(family, "IMPORTERS", {}).items():
-            assert name not in table, f"two importers of {name}"
-            table[name] = importer
-    return table
+    return gather_importers(op_package)
 
 
 def importer_of(op: str) -> Importer | None:
@@ -87,26 +68,36 @@ def importer_of(op: str) -> Importer | None:
     return found
 
 
-class Source:
+class Source(ListedOperands):
     """One node being imported: its operands, attributes, and where its results go.
 
     Attributes:
         node: the wire node.
         version: the version of the node's operator set.
         scope: the graph being imported.
-        builder: adds IR nodes to the graph under construction; its origin is this node's.
     """
 
-    __slots__ = ("builder", "node", "scope", "version", "where")
+    __slots__ = ("node", "scope", "version")
 
     def __init__(self, node: wire.Node, scope: GraphImport, *, index: int, version: int) -> None:
         self.node = node
         self.scope = scope
         self.version = version
-        name = node.name or next((n for n in node.outputs if n), "")
-        self.where = f"{scope.label}node #{index}" + (f" (`{name}`)" if name else "")
+        name = node.name or self.first_name()
+        where = f"{scope.label}node #{index}" + (f" (`{name}`)" if name else "")
         origin = Origin(scope.file.source, node.op_type, index, scope.label.rstrip(" ,"))
-        self.builder = Builder(scope.graph, origin=origin)
+        op = f"{node.domain}:{node.op_type}" if node.domain else node.op_type
+        super().__init__(op, where, Builder(scope.graph, origin=origin))
+
+    def fail(self, message: str) -> InvalidModelError:
+        """The exception to raise for a node that breaks a rule of the format."""
+        return InvalidModelError(
+            message, path=self.scope.path, where=f"{self.node.op_type} at {self.where}"
+        )
+
+    def first_name(self) -> str:
+        """What the node's first named result is called; empty if there is none."""
+        return next((n for n in self.node.outputs if n), "")
 
     # ---------------------------------------------------------------- operands
 
@@ -115,96 +106,16 @@ class Source:
         """How many operands the node lists, absent ones included."""
         return len(self.node.inputs)
 
+    @property
+    def known(self) -> dict[Value, np.ndarray | None]:
+        """What was found out of the elements of small integer tensors."""
+        return self.scope.known
+
     def optional(self, index: int) -> Value | None:
         """An operand, or None where it is left out."""
         if index >= len(self.node.inputs) or not self.node.inputs[index]:
             return None
         return self.scope.value(self.node.inputs[index], self)
-
-    def operand(self, index: int) -> Value:
-        """A required operand.
-
-        Raises:
-            InvalidModelError: when it is left out.
-        """
-        value = self.optional(index)
-        if value is None:
-            raise self.fail(f"operand {index} is missing")
-        return value
-
-    def all_operands(self) -> list[Value]:
-        """Every operand; all are required."""
-        return [self.operand(i) for i in range(len(self.node.inputs))]
-
-    def constant(self, index: int) -> np.ndarray | None:
-        """The elements of an operand if it is a constant, else None (also when it is left out)."""
-        value = self.optional(index)
-        return None if value is None else value.data
-
-    def required_constant(self, index: int, what: str) -> np.ndarray:
-        """The elements of an operand that must be a constant.
-
-        Raises:
-            NotConvertible: when it is computed at run time.
-        """
-        data = self.constant(index)
-        if data is None:
-            self.operand(index)
-            raise self.unsupported(f"{what} is computed at run time")
-        return data
-
-    def ints(self, index: int) -> tuple[int, ...] | None:
-        """The elements of an integer operand, flat; None when they aren't known beforehand.
-
-        They are known when it is a constant, or computed from constants and known extents.
-        """
-        data = self.constant(index)
-        if data is not None:
-            if data.dtype.kind not in "iub":
-                raise self.fail(f"operand {index} is {data.dtype}, must be integers")
-            return tuple(int(i) for i in data.reshape(-1))
-        return static_shape(self.dims(index))
-
-    def dims(self, index: int) -> Shape:
-        """What is known of the elements of a small integer operand; None: not even their number."""
-        value = self.optional(index)
-        known = None if value is None else elements(value, self.scope.known)
-        return None if known is None else tuple(known.reshape(-1).tolist())
-
-    def required_ints(self, index: int, what: str) -> tuple[int, ...]:
-        """The elements of an integer operand that must be known beforehand.
-
-        Raises:
-            NotConvertible: when it is computed at run time.
-        """
-        values = self.ints(index)
-        if values is None:
-            self.operand(index)
-            raise self.unsupported(f"{what} is computed at run time")
-        return values
-
-    def rank(self, value: Value) -> int:
-        """The rank of a value.
-
-        Raises:
-            NotConvertible: when it isn't known.
-        """
-        if value.shape is None:
-            raise self.unsupported(
-                f"the rank of `{value.name}` isn't known",
-                hint="Give the shapes of the inputs (--input-shape).",
-            )
-        return len(value.shape)
-
-    def axis(self, axis: int, rank: int) -> int:
-        """An axis counted from the front.
-
-        Raises:
-            InvalidModelError: when it is out of range.
-        """
-        if not -rank <= axis < rank:
-            raise self.fail(f"axis {axis} is out of range for rank {rank}")
-        return axis % rank
 
     # ---------------------------------------------------------------- attributes
 
@@ -294,33 +205,16 @@ class Source:
         dtype: DType | None = None,
     ) -> Value:
         """Add an IR node of one result that isn't the node's own."""
-        self._demand(op, inputs)
         inputs, quant = as_read(self.scope, op, inputs, quant)
-        name = self._inner(op)
-        return self._checked(
-            lambda: self.builder.add(op, inputs, name=name, quant=quant, dtype=dtype)
-        )
+        return super().add(op, inputs, quant=quant, dtype=dtype)
 
     def add_many(
         self, op: Op, inputs: Sequence[Value | None], *, bodies: Sequence[Graph] = ()
     ) -> tuple[Value, ...]:
         """Add an IR node of several results that aren't the node's own."""
-        self._demand(op, inputs)
         if not bodies:
             inputs, _ = as_read(self.scope, op, inputs)
-        types = self._infer(op, inputs, bodies)
-        return self.builder.add_typed(op, inputs, types, bodies=bodies)
-
-    def const(
-        self,
-        data: np.ndarray,
-        name: str = "",
-        *,
-        quant: Quant | None = None,
-        dtype: DType | None = None,
-    ) -> Value:
-        """Make a constant."""
-        return self.builder.const(data, name, quant=quant, dtype=dtype)
+        return super().add_many(op, inputs, bodies=bodies)
 
     def emit(
         self,
@@ -367,7 +261,7 @@ class Source:
         results: Integer = 1,
     ) -> list[Value]:
         """Import a node of the standard operator set that isn't in the file; gives its results."""
-        base = f"{next((n for n in self.node.outputs if n), '')}/{op_type}"
+        base = f"{self.first_name()}/{op_type}"
         names = [f"{base}/{i}" if v is not None else "" for i, v in enumerate(operands)]
         outputs = [f"{base}:{i}" if i else base for i in range(results)]
         node = wire.Node(op_type, names, outputs, attributes, name=self.node.name)
@@ -395,58 +289,14 @@ class Source:
         self.scope.define(name, value, self)
 
     def _infer(
-        self, op: Op, inputs: Sequence[Value | None], bodies: Sequence[Graph]
+        self, op: Op, inputs: Sequence[Value | None], bodies: Sequence[Graph] = ()
     ) -> list[TensorType]:
-        kinds = [None if v is None else v.type for v in inputs]
-        types = self._checked(lambda: infer(op, kinds, bodies))
+        types = super()._infer(op, inputs, bodies)
         for kind in types:
             extents = [dim for dim in kind.shape or () if isinstance(dim, Integer)]
             if not all(0 <= dim <= MOST_EXTENT for dim in extents):
                 raise self.fail(f"its result would have the shape {list(kind.shape or ())}")
-        return list(types)
-
-    def _inner(self, op: Op) -> str:
-        base = next((n for n in self.node.outputs if n), "")
-        return f"{base}/{op.name}" if base else ""
-
-    def _demand(self, op: Op, inputs: Sequence[Value | None]) -> None:
-        """See that an op has all the operands that it can't do without, of types that it takes."""
-        for formal, value in zip_longest(op.operands, inputs[: len(op.operands)]):
-            if value is None:
-                if not formal.optional and not formal.variadic:
-                    raise self.fail(f"operand {formal.name} is missing")
-            elif value.dtype not in formal.types:
-                raise self.unsupported(f"operand {formal.name} is {value.dtype}")
-
-    def _checked(self, action: Callable[[], Built]) -> Built:
-        try:
-            return action()
-        except (GraphError, ValueError) as error:
-            raise self.fail(getattr(error, "message", str(error))) from error
-        except (ArithmeticError, LookupError) as error:
-            raise self.misfit(error) from error
-
-    # ---------------------------------------------------------------- refusals
-
-    def fail(self, message: str) -> InvalidModelError:
-        """The exception to raise for a node that breaks a rule of the format."""
-        return InvalidModelError(
-            message, path=self.scope.path, where=f"{self.node.op_type} at {self.where}"
-        )
-
-    def misfit(self, error: Exception) -> InvalidModelError:
-        """The exception to raise where the file's numbers can't be computed with."""
-        return self.fail(f"its numbers don't fit together ({type(error).__name__}: {error})")
-
-    def unsupported(
-        self, why: str, *, reason: Reason = Reason.NOT_IMPLEMENTED, hint: str = ""
-    ) -> NotConvertible:
-        """The exception to raise for a node that can't be imported."""
-        domain = self.node.domain
-        name = f"{domain}:{self.node.op_type}" if domain else self.node.op_type
-        return NotConvertible(
-            UnsupportedItem(op=name, where=self.where, why=why, reason=reason, hint=hint)
-        )
+        return types
 
 
 _DATA_TYPES = frozenset(int(code) for code in wire.DataType)

@@ -15,15 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from itertools import zip_longest
-from pkgutil import iter_modules
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 import nnconv.formats.tflite.imports as op_package
-from nnconv.errors import GraphError, Reason, UnsupportedItem
+from nnconv.errors import InvalidModelError, Reason
+from nnconv.formats.source import ListedOperands, NotConvertible, gather_importers
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite._gen.schema import ActivationFunctionType
 from nnconv.ir.builder import Builder
@@ -31,16 +30,15 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Origin, Value
 from nnconv.ir.op import Activation, Op, QuantRule, Role
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import Shape, TensorType, merge_shapes, static_shape
-from nnconv.ops.elements import elements
+from nnconv.ir.types import Shape, TensorType, merge_shapes
 from nnconv.ops.quantize import Bitcast
 
 if TYPE_CHECKING:
     from nnconv.formats.tflite.subgraph import SubgraphImport
 
-Importer: TypeAlias = "Callable[[Source], None]"
+__all__ = ["Importer", "NotConvertible", "Source", "importers"]
 
-Built = TypeVar("Built")
+Importer: TypeAlias = "Callable[[Source], None]"
 
 ACTIVATIONS = {
     ActivationFunctionType.NONE: Activation.NONE,
@@ -54,42 +52,36 @@ BLOCKWISE_OPERANDS = frozenset({("FULLY_CONNECTED", 1)})
 _ACTIVATION_CODES = frozenset(int(code) for code in ActivationFunctionType)
 
 
-class NotConvertible(Exception):  # noqa: N818 - a refusal that the driver collects, not an error
-    """Raised by an importer for a node that can't be imported; the driver collects them all."""
-
-    def __init__(self, item: UnsupportedItem) -> None:
-        super().__init__(str(item))
-        self.item = item
-
-
 @cache
 def importers() -> dict[str, Importer]:
     """Every importer by builtin name, or ``CUSTOM:<code>``, gathered from the family modules."""
-    table: dict[str, Importer] = {}
-    for module in iter_modules(op_package.__path__):
-        family = import_module(f"{op_package.__name__}.{module.name}")
-        for name, importer in family.IMPORTERS.items():
-            assert name not in table, f"two importers of {name}"
-            table[name] = importer
-    return table
+    return gather_importers(op_package)
 
 
-class Source:
+class Source(ListedOperands):
     """One operator being imported: its operands, options, and where its results go.
 
     Attributes:
         op: the wire operator.
         scope: the subgraph being imported.
-        builder: adds nodes to the graph under construction; its origin is this operator's.
     """
 
-    __slots__ = ("builder", "op", "scope")
+    __slots__ = ("op", "scope")
 
     def __init__(self, op: wire.Operator, scope: SubgraphImport) -> None:
         self.op = op
         self.scope = scope
-        origin = Origin("tflite", op.custom_code or op.name, op.index, scope.label)
-        self.builder = Builder(scope.graph, origin=origin)
+        name = op.custom_code or op.name
+        origin = Origin("tflite", name, op.index, scope.label)
+        super().__init__(name, op.where, Builder(scope.graph, origin=origin))
+
+    def fail(self, message: str) -> InvalidModelError:
+        """The exception to raise for an operator that breaks a rule of the format."""
+        return self.op.fail(message)
+
+    def first_name(self) -> str:
+        """What the operator's first result is called; empty if there is none."""
+        return self._result_name(0)
 
     @property
     def options(self) -> wire.Options:
@@ -102,6 +94,11 @@ class Source:
     def operand_count(self) -> int:
         """How many operands the operator lists, absent ones included."""
         return len(self.op.inputs)
+
+    @property
+    def known(self) -> dict[Value, np.ndarray | None]:
+        """What was found out of the elements of small integer tensors."""
+        return self.scope.known
 
     def optional(self, index: int) -> Value | None:
         """An operand, or None where it is left out.
@@ -124,17 +121,6 @@ class Source:
                 hint="LiteRT takes blocks in the weights of FULLY_CONNECTED only.",
             )
 
-    def operand(self, index: int) -> Value:
-        """A required operand.
-
-        Raises:
-            InvalidModelError: when it is left out.
-        """
-        value = self.optional(index)
-        if value is None:
-            raise self.op.fail(f"operand {index} is missing")
-        return value
-
     def real_operand(self, index: int) -> Value:
         """A required operand that stands for real values.
 
@@ -147,10 +133,6 @@ class Source:
         if value.dtype.is_integer and value.quant is None:
             raise self.unsupported(f"{value.type} has no quantization parameters")
         return value
-
-    def all_operands(self) -> list[Value]:
-        """Every operand; all are required."""
-        return [self.operand(i) for i in range(len(self.op.inputs))]
 
     def tensor(self, index: int) -> wire.Tensor | None:
         """The wire tensor of an operand; None where it is left out."""
@@ -165,7 +147,7 @@ class Source:
             InvalidModelError: when the operator lists fewer.
         """
         if index >= len(self.op.outputs):
-            raise self.op.fail(f"result {index} is missing")
+            raise self.fail(f"result {index} is missing")
         return self.scope.tensors[self.op.outputs[index]]
 
     def output_type(self, index: int = 0) -> TensorType:
@@ -180,60 +162,6 @@ class Source:
             raise self.unsupported(f"result `{tensor.name}` is quantized in blocks")
         return stated
 
-    def constant(self, index: int) -> np.ndarray | None:
-        """The elements of an operand if it is a constant, else None (also when it is left out)."""
-        value = self.optional(index)
-        return None if value is None else value.data
-
-    def ints(self, index: int) -> tuple[int, ...] | None:
-        """The elements of an integer operand, flat; None when they aren't known beforehand.
-
-        They are known when it is a constant, or computed from constants and known extents.
-        """
-        data = self.constant(index)
-        if data is not None:
-            if data.dtype.kind not in "iub":
-                raise self.op.fail(f"operand {index} is {data.dtype}, must be integers")
-            return tuple(int(i) for i in data.reshape(-1))
-        return static_shape(self.dims(index))
-
-    def dims(self, index: int) -> Shape:
-        """What is known of the elements of a small integer operand; None: not even their number."""
-        value = self.optional(index)
-        known = None if value is None else elements(value, self.scope.known)
-        return None if known is None else tuple(known.reshape(-1).tolist())
-
-    def required_ints(self, index: int, what: str) -> tuple[int, ...]:
-        """The elements of an integer operand that must be constant.
-
-        Raises:
-            NotConvertible: when it is computed at run time.
-        """
-        values = self.ints(index)
-        if values is None:
-            raise self.unsupported(f"{what} is computed at run time")
-        return values
-
-    def rank(self, value: Value) -> int:
-        """The rank of a value.
-
-        Raises:
-            NotConvertible: when it isn't known.
-        """
-        if value.shape is None:
-            raise self.unsupported(f"the rank of `{value.name}` isn't known")
-        return len(value.shape)
-
-    def axis(self, axis: int, rank: int) -> int:
-        """An axis counted from the front.
-
-        Raises:
-            InvalidModelError: when it is out of range.
-        """
-        if not -rank <= axis < rank:
-            raise self.op.fail(f"axis {axis} is out of range for rank {rank}")
-        return axis % rank
-
     def activation(self, field: str = "fused_activation_function") -> Activation:
         """The fused activation.
 
@@ -242,7 +170,7 @@ class Source:
         """
         number = self.options.int(field)
         if number not in _ACTIVATION_CODES:
-            raise self.op.fail(f"fused activation {number} is unknown")
+            raise self.fail(f"fused activation {number} is unknown")
         activation = ACTIVATIONS.get(ActivationFunctionType(number))
         if activation is None:
             name = ActivationFunctionType(number).name
@@ -250,22 +178,6 @@ class Source:
         return activation
 
     # ---------------------------------------------------------------- results
-
-    def add(self, op: Op, inputs: Sequence[Value | None], *, quant: Quant | None = None) -> Value:
-        """Add a node of one result that isn't the operator's own."""
-        self._demand(op, inputs)
-        return self._checked(
-            lambda: self.builder.add(op, inputs, name=self._inner(op), quant=quant)
-        )
-
-    def add_many(self, op: Op, inputs: Sequence[Value | None]) -> tuple[Value, ...]:
-        """Add a node of several results that aren't the operator's own."""
-        self._demand(op, inputs)
-        return self._checked(lambda: self.builder.add_many(op, inputs))
-
-    def const(self, data: np.ndarray, name: str = "", *, quant: Quant | None = None) -> Value:
-        """Make a constant."""
-        return self.builder.const(data, name, quant=quant)
 
     def emit(
         self,
@@ -286,12 +198,12 @@ class Source:
         self._demand(op, inputs)
         if plain := self._counts_plainly(op, inputs):
             inputs = [v if v is None else self.scope.reread(v, None, v.name) for v in inputs]
-        inferred = self._checked(lambda: self.builder.infer(op, inputs))
+        inferred = self._infer(op, inputs)
         for kind in inferred:
             if any(isinstance(dim, int) and dim < 0 for dim in kind.shape or ()):
-                raise self.op.fail(f"its result would have the shape {list(kind.shape or ())}")
+                raise self.fail(f"its result would have the shape {list(kind.shape or ())}")
         if len(inferred) < len(self.op.outputs):
-            raise self.op.fail(f"{len(self.op.outputs)} results, allowed are {len(inferred)}")
+            raise self.fail(f"{len(self.op.outputs)} results, allowed are {len(inferred)}")
         types = [
             self._result_type(op, kind, index) if index < len(self.op.outputs) else kind
             for index, kind in enumerate(inferred)
@@ -302,7 +214,7 @@ class Source:
             for index, kind in enumerate(types):
                 if kind.dtype.is_integer and kind.quant is None:
                     name = self._result_name(index)
-                    raise self.op.fail(f"result `{name}` has no quantization parameters")
+                    raise self.fail(f"result `{name}` has no quantization parameters")
         if shape is not None:
             types[0] = types[0].with_shape(merge_shapes(types[0].shape, shape))
         names = [self._result_name(index) for index in range(len(inferred))]
@@ -332,7 +244,7 @@ class Source:
         """
         tensor, stated = self.output_tensor(index), self.output_type(index)
         if value.dtype is not stated.dtype:
-            raise self.op.fail(f"result `{tensor.name}` is {stated.dtype}, must be {value.dtype}")
+            raise self.fail(f"result `{tensor.name}` is {stated.dtype}, must be {value.dtype}")
         if stated.quant is not None:
             value = self.scope.reread(value, stated.quant, tensor.name)
         self.scope.values[tensor.index] = value
@@ -364,10 +276,6 @@ class Source:
             return ""
         return self.output_tensor(index).name
 
-    def _inner(self, op: Op) -> str:
-        base = self._result_name(0)
-        return f"{base}/{op.name}" if base else ""
-
     def _demand(self, op: Op, inputs: Sequence[Value | None]) -> None:
         """See that an op has all the operands that it can't do without, of types that it takes.
 
@@ -375,20 +283,17 @@ class Source:
             InvalidModelError: when one is missing.
             NotConvertible: when one has another type.
         """
-        for formal, value in zip_longest(op.operands, inputs[: len(op.operands)]):
-            if value is None:
-                if not formal.optional and not formal.variadic:
-                    raise self.op.fail(f"operand {formal.name} is missing")
-            elif value.dtype not in formal.types:
-                raise self.unsupported(f"operand {formal.name} is {value.dtype}")
-            elif (
+        super()._demand(op, inputs)
+        for formal, value in zip(op.operands, inputs, strict=False):
+            if (
                 op.quant_rule is QuantRule.REAL
                 and formal.role is Role.DATA
+                and value is not None
                 and value.dtype.is_integer
                 and value.quant is None
                 and DType.INT32 not in formal.types  # it takes integers as codes alone
             ):
-                raise self.op.fail(f"operand {formal.name} has no quantization parameters")
+                raise self.fail(f"operand {formal.name} has no quantization parameters")
         if op.quant_rule is QuantRule.REAL and op.operands:
             self._demand_company(op, inputs)
 
@@ -402,15 +307,7 @@ class Source:
         if any(v.quant is not None or v.dtype.is_float for v in numbers):
             for v in numbers:
                 if v.quant is None and v.dtype.is_integer and v.dtype.bits <= 16:
-                    raise self.op.fail(f"`{v.name}` has no quantization parameters")
-
-    def _checked(self, action: Callable[[], Built]) -> Built:
-        try:
-            return action()
-        except (GraphError, ValueError) as error:
-            raise self.op.fail(str(error)) from error
-        except (ArithmeticError, LookupError) as error:
-            raise self.op.misfit(error) from error
+                    raise self.fail(f"`{v.name}` has no quantization parameters")
 
     # ---------------------------------------------------------------- state
 
@@ -420,20 +317,9 @@ class Source:
 
     def _state_tensor(self, index: int) -> int:
         if index >= len(self.op.inputs) or self.op.inputs[index] < 0:
-            raise self.op.fail(f"operand {index} is missing, must be a variable")
+            raise self.fail(f"operand {index} is missing, must be a variable")
         return self.op.inputs[index]
 
     def set_state(self, index: int, value: Value) -> None:
         """The next value of a variable operand."""
         self.scope.set_state(self._state_tensor(index), value, self.op)
-
-    # ---------------------------------------------------------------- refusals
-
-    def unsupported(
-        self, why: str, *, reason: Reason = Reason.NOT_IMPLEMENTED, hint: str = ""
-    ) -> NotConvertible:
-        """The exception to raise for a node that can't be imported."""
-        name = self.op.custom_code or self.op.name
-        return NotConvertible(
-            UnsupportedItem(op=name, where=self.op.where, why=why, reason=reason, hint=hint)
-        )

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from nnconv.errors import GraphError, UnsupportedItem
+from nnconv.errors import UnsupportedItem
 from nnconv.formats.tflite import wire
-from nnconv.formats.tflite.importer import Importer, NotConvertible, Source, importers
+from nnconv.formats.tflite.importer import Importer, Source, importers
 from nnconv.formats.tflite.types import dtype_of, quant_of, shape_of
 from nnconv.formats.tflite.variables import FileVariables, Key, Variable, Variables, blank
 from nnconv.ir.builder import Builder
@@ -108,21 +108,16 @@ class SubgraphImport:
     def _import(self, op: wire.Operator, table: dict[str, Importer]) -> None:
         source = Source(op, self)
         key = f"CUSTOM:{op.custom_code}" if op.name == "CUSTOM" else op.name
-        try:
+
+        def read() -> None:
             importer = table.get(key)
             if importer is None:
                 from nnconv.formats.tflite.scope import reason_for
 
                 raise source.unsupported(**reason_for(op))
             importer(source)
-        except NotConvertible as refusal:
-            self.unsupported.append(refusal.item)
-        except GraphError as error:
-            # of a node that the importer added by the builder alone
-            raise op.fail(str(error)) from error
-        except (ArithmeticError, LookupError, ValueError) as error:
-            # numbers of the file, which may be any, that the importer couldn't compute with
-            raise op.misfit(error) from error
+
+        self.unsupported.extend(source.attempt(read))
         if self.unsupported:
             self._stand_in(op)
 

@@ -240,10 +240,6 @@ class Operator:
         """Give the error to raise for a fault in this operator."""
         return self._table.reader.fail(message, self.where)
 
-    def misfit(self, error: Exception) -> InvalidModelError:
-        """Give the error to raise where computing with this operator's numbers failed."""
-        return self.fail(f"its operands and options don't fit together ({error})")
-
     @property
     def options(self) -> Options:
         """The options, with the schema's defaults for what the file leaves out."""

@@ -153,7 +153,7 @@ ABSURD = {
         InvalidModelError,
         one_op("FAKE_QUANT", [X], [ROW], min=float("nan"), max=1.0, num_bits=8),
     ),
-    "its operands and options don't fit together": (
+    "its numbers don't fit together": (
         InvalidModelError,
         one_op("EXPAND_DIMS", [X, given(np.zeros(0, np.int32))], [("float32", (1, 2, 3))]),
     ),
