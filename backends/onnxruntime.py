@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,7 +142,7 @@ class OnnxRuntimeExecutable(Executable):
         if keep:
             options.optimized_model_filepath = keep
         self._session = self._open(content, provider, options)
-        self._read_interface()
+        self._read_interface(content)
 
     def _content(
         self,
@@ -206,11 +206,14 @@ class OnnxRuntimeExecutable(Executable):
             raise BackendError(f"onnxruntime couldn't start {provider} and would use the CPU")
         return session
 
-    def _read_interface(self) -> None:
+    def _read_interface(self, content: bytes | str) -> None:
         notes = self._session.get_modelmeta().custom_metadata_map
         quants = _note(notes, "nnconv.quantization", {})
-        inputs = {i.name: self._info(i, quants) for i in self._session.get_inputs()}
-        outputs = {o.name: self._info(o, quants) for o in self._session.get_outputs()}
+        taken, given = self._session.get_inputs(), self._session.get_outputs()
+        ranked = all(argument.shape for argument in (*taken, *given))
+        unranked = frozenset() if ranked else _unranked(content)
+        inputs = {i.name: self._info(i, quants, unranked) for i in taken}
+        outputs = {o.name: self._info(o, quants, unranked) for o in given}
         self._results = list(outputs)
         self.states = tuple(
             StateInfo(inputs[s["input"]], s["output"], _initial(inputs[s["input"]], s["initial"]))
@@ -224,13 +227,17 @@ class OnnxRuntimeExecutable(Executable):
         names = _note(notes, "nnconv.signature", {}).get("inputs", {})
         self._aliases = aliases(list(names.items()), self.inputs)
 
-    def _info(self, argument: Any, quants: Mapping[str, Any]) -> TensorInfo:
+    def _info(
+        self, argument: Any, quants: Mapping[str, Any], unranked: Collection[str]
+    ) -> TensorInfo:
         dtype = _DTYPES.get(argument.type)
         if dtype is None:
             raise BackendError(
                 f"`{argument.name}` is a {argument.type}; only tensors of known types can be run"
             )
-        shape = tuple(d if isinstance(d, int | str) else None for d in argument.shape or ())
+        shape: Shape = None
+        if argument.name not in unranked:
+            shape = tuple(d if isinstance(d, int | str) else None for d in argument.shape or ())
         return TensorInfo(argument.name, dtype, shape, _quant(quants.get(argument.name)))
 
     def _execute(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
@@ -374,6 +381,14 @@ def _error_classes(runtime: Any) -> tuple[type[Exception], ...]:
     own = vars(runtime.capi.onnxruntime_pybind11_state).values()
     classes = [c for c in own if isinstance(c, type) and issubclass(c, Exception)]
     return (*classes, RuntimeError, ValueError, TypeError)
+
+
+def _unranked(content: bytes | str) -> frozenset[str]:
+    """The inputs and outputs whose rank a model doesn't state: onnxruntime calls them scalars."""
+    from nnconv.formats.onnx.decode import read
+
+    graph = read(content).graph
+    return frozenset(end.name for end in (*graph.inputs, *graph.outputs) if end.dims is None)
 
 
 def _note(notes: Mapping[str, str], key: str, default: Any) -> Any:

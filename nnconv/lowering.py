@@ -147,6 +147,7 @@ def to_nnapi(
         UnsupportedError: NNAPI can't hold a node at this level; all of those are listed.
         UsageError: a wrong option.
     """
+    from nnconv.formats.graphexport import give_dimension
     from nnconv.formats.nnapi import writer
     from nnconv.formats.nnapi.types import LEVELS, NEWEST_LEVEL
     from nnconv.ir.dtype import DType
@@ -176,6 +177,10 @@ def to_nnapi(
     written.notes.extend([*notes, *fold.notes])
     return Lowered(result, written, layout.moved_io)
 
+    notes += [
+        f"`{name}` has no dimensions, as NNAPI's tensors do: it gets the dimensions [1]"
+        for name in give_dimension(dict.fromkeys([*model.graph.inputs, *model.graph.outputs]))
+    ]
 
 def nnapi_passes(
     layout: Pass, *, fold_qdq: Pass | None = None, in_floats: bool = False, level: int
@@ -248,6 +253,7 @@ def to_nnrt(
     run_passes(model, nnrt_passes(layout, fold_qdq=fold, in_floats=quant == "float"))
     result, written = writer.to_wire(model, model.main, api=version, evaluate=_evaluate)
     written.notes.extend(fold.notes)
+    from nnconv.formats.graphexport import give_dimension
     return Lowered(result, written, layout.moved_io)
 
 
@@ -262,6 +268,7 @@ def nnrt_passes(
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.widen_halves import WidenHalvesPass
 
+    give_dimension(model.graph.outputs)
     left_out = (HybridsPass, SplitColumnsPass, WidenHalvesPass)
     whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats)
     return [step for step in whole if not isinstance(step, left_out)]

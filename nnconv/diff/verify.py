@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -140,6 +140,10 @@ class Verification:
         return asdict(self)
 
 
+End: TypeAlias = tuple[str, str, list[int | str | None] | None]
+"""Name, type and shape of an input or output as written."""
+
+
 class Converted(Protocol):
     """What a conversion says of itself, as far as checking it goes: ``nnconv.ConversionReport``."""
 
@@ -150,8 +154,8 @@ class Converted(Protocol):
     signature: str
     moved_io: list[str]
     states: list[tuple[str, str]]
-    inputs: list[tuple[str, str, list[int | str | None] | None]]
-    outputs: list[tuple[str, str, list[int | str | None] | None]]
+    inputs: list[End]
+    outputs: list[End]
 
 
 class _Input(NamedTuple):
@@ -193,7 +197,7 @@ def verify_conversion(
             moved = [_moved(steps, model.inputs, report) for steps in rounds]
             device = DEVICES[report.target_format]
             noted = report.target_format == "onnx" or not report.states
-            states = [] if noted else [state.initial for state in model.states]
+            states = [] if noted else _first_states(model, report)
             result_job = jobs.start(
                 report.target, device, moved, states=states, **one_thread(device)
             )
@@ -235,20 +239,31 @@ def _moved(
     steps: list[list[np.ndarray]], inputs: Sequence[Value], report: Converted
 ) -> list[list[np.ndarray]]:
     """The same inputs in the layout and the type that the result has them in."""
-    kinds = [kind for _, kind, _ in report.inputs]
     return [
         [
-            _retyped(_relaid(array, report) if value.name in report.moved_io else array, kind)
-            for value, array, kind in zip(inputs, arrays, kinds, strict=False)
+            _retyped(_relaid(array, report) if value.name in report.moved_io else array, end)
+            for value, array, end in zip(inputs, arrays, report.inputs, strict=False)
         ]
         for arrays in steps
     ]
 
 
-def _retyped(array: np.ndarray, kind: str) -> np.ndarray:
-    """Integers in the narrower type that the result has for them; the report tells of it."""
-    narrower = array.dtype == np.int64 and kind == DType.INT32.value
-    return array.astype(np.int32) if narrower else array
+def _retyped(array: np.ndarray, end: End) -> np.ndarray:
+    """An array in the integer type, and with the dimension, that the report says the result has."""
+    _, kind, shape = end
+    same = array.dtype in AS_INT32 and kind == DType.INT32.value
+    numbers = array.astype(np.int32) if same else array
+    return numbers.reshape(1) if numbers.ndim == 0 and shape == [1] else numbers
+
+
+AS_INT32 = (np.dtype(np.int64), np.dtype(np.int16), np.dtype(np.uint16))
+"""Integers that are int32 in models of formats that lack them; the report tells of it."""
+
+
+def _first_states(model: Model, report: Converted) -> list[np.ndarray]:
+    """What the states start with, as the result has them."""
+    ends = report.inputs[len(model.inputs) :]
+    return [_retyped(state.initial, end) for state, end in zip(model.states, ends, strict=True)]
 
 
 def _relaid(array: np.ndarray, report: Converted) -> np.ndarray:
@@ -363,7 +378,7 @@ def _compare(
                 name = value.name or report.outputs[i][0]
                 array = arrays[i] if i < len(arrays) else np.empty(0)
                 wanted = [r[i] for r in references]
-                wanted = [_retyped(w, report.outputs[i][1]) for w in wanted]
+                wanted = [_retyped(w, report.outputs[i]) for w in wanted]
                 if value.name in report.moved_io:
                     wanted = [_relaid(w, report) for w in wanted]
                 if any(_is_nothing(w) for w in wanted):

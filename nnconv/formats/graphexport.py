@@ -7,7 +7,7 @@ decomposed (``nnconv.decompositions``), and what came of it is exported in turn.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -286,6 +286,17 @@ def check_ends(graph: Graph, format_name: str, path: str) -> None:
     """
     if graph.outputs and graph.inputs:
         return
+def give_dimension(ends: Iterable[Value]) -> list[str]:
+    """Let inputs or outputs without dimensions have the one that they are written with.
+
+    Gives their names, for the report.
+    """
+    found = [value for value in ends if value.shape == ()]
+    for value in found:
+        value.type = value.type.with_shape((1,))
+    return [value.name for value in found]
+
+
     item = UnsupportedItem(
         op="graph",
         where=graph.name or "graph",

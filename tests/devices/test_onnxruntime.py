@@ -40,6 +40,20 @@ def test_file_runs_as_it_is(tmp_path):
     np.testing.assert_array_equal(executable.run({"a": a, "b": b})["c"], a + b)
 
 
+def test_input_of_unknown_rank_takes_any(tmp_path):
+    nodes = [helper.make_node("Add", ["a", "b"], ["c"])]
+    path = tmp_path / "any.onnx"
+    save(path, nodes, [value("a", None), value("b", [])], [value("c", None)])
+    executable = compile_for(path)
+    assert [i.shape for i in executable.inputs] == [None, ()]
+    assert [o.shape for o in executable.outputs] == [None]
+    b = np.asarray(2, np.float32)
+    for a in (np.ones((), np.float32), np.ones((2, 3), np.float32)):
+        np.testing.assert_array_equal(executable.run({"a": a, "b": b})["c"], a + b)
+    with pytest.raises(UsageError, match=r"'b' has shape \[1\], must be \[\]"):
+        executable.run({"a": b, "b": np.ones(1, np.float32)})
+
+
 @pytest.mark.parametrize("option", [{"signature": "f"}, {"input_shapes": {"a": (1, 2)}}])
 def test_file_that_runs_as_it_is_takes_no_other_interface(tmp_path, option):
     with pytest.raises(UsageError, match="must be left out"):

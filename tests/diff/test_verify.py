@@ -296,3 +296,18 @@ def test_states_that_became_inputs_are_handed_on(tmp_path, suffix):
     report = nnconv.convert(path, tmp_path / f"m.{suffix}", verify=True)
     assert report.verified
     assert report.verification.runs > 1
+
+
+@pytest.mark.parametrize("suffix", ["nnapi", "nnrt", "onnx", "tflite"])
+def test_ends_without_dimensions_are_compared_as_written(tmp_path, suffix):
+    graph = Graph("net")
+    b = Builder(graph)
+    x, y = (b.input(name, DType.FLOAT32, ()) for name in ("x", "y"))
+    graph.outputs = [b.add(Add(), [x, y], name="sum"), b.add(Mul(), [x, y], name="product")]
+    path = tmp_path / "m.onnx"
+    nnconv.save(Model([Signature("", graph, ("x", "y"), ("sum", "product"))]), path)
+    report = nnconv.convert(path, tmp_path / f"written.{suffix}", verify=True)
+    assert report.verified
+    assert len(report.verification.outputs) == 2
+    for end, value in zip(report.outputs, nnconv.load(report.target).outputs, strict=True):
+        assert tuple(end[2]) == value.shape
