@@ -15,11 +15,11 @@ import numpy as np
 
 import nnconv.formats.nnrt.imports as op_package
 from nnconv.formats.biases import with_quant
-from nnconv.formats.calls import Integer, NotConvertible, Number, StepSource, gather_importers
+from nnconv.formats.calls import StepSource
 from nnconv.formats.nnrt.table import Match
 from nnconv.formats.nnrt.types import DTYPES, FuseType
 from nnconv.formats.nnrt.wire import Operation, Tensor
-from nnconv.ir.builder import infer
+from nnconv.formats.source import Integer, NotConvertible, Number, gather_importers
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Value
 from nnconv.ir.op import Activation, Op, QuantRule
@@ -233,8 +233,7 @@ class Source(StepSource):
     ) -> tuple[Value, ...]:
         """Add the node whose results are the operation's, in order; further ones stay its own."""
         self._demand(op, inputs)
-        kinds = [None if v is None else v.type for v in inputs]
-        inferred = [*self._checked(lambda: infer(op, kinds, bodies))]
+        inferred = self._infer(op, inputs, bodies)
         if op.quant_rule is QuantRule.REAL:
             for index, kind in enumerate(inferred[: len(self.outputs)]):
                 inferred[index] = TensorType(kind.dtype, kind.shape, self.result_quant(index))

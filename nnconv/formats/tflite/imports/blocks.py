@@ -10,7 +10,7 @@ from nnconv.ops.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToD
 def _block(s: Source) -> int:
     block = s.options.int("block_size")
     if block < 1:
-        raise s.op.fail(f"block size {block}, must be positive")
+        raise s.fail(f"block size {block}, must be positive")
     return block
 
 

@@ -43,7 +43,7 @@ def _enter(
     index = s.options.int(field)
     subgraph = s.scope.file.subgraphs[index]
     if len(subgraph.inputs) != len(given):
-        raise s.op.fail(
+        raise s.fail(
             f"it gives {len(given)} values to subgraph {index}, which takes {len(subgraph.inputs)}"
         )
     scope = _inner(s, index, into=into)
@@ -53,7 +53,7 @@ def _enter(
     if scope.unsupported:
         return None
     if len(scope.results) < len(s.op.outputs):
-        raise s.op.fail(
+        raise s.fail(
             f"it takes {len(s.op.outputs)} results of subgraph {index}, "
             f"which gives {len(scope.results)}"
         )
@@ -152,7 +152,7 @@ def _emit(
     try:
         types = list(op.infer_node([v.type for v in inputs], bodies))
     except ValueError as error:
-        raise s.op.fail(str(error)) from error
+        raise s.fail(str(error)) from error
     places: list[int] = []  # of each value among the results: its output, -1 where it is dropped
     for index, result in enumerate(results):
         bound = index < len(s.op.outputs)
@@ -181,7 +181,7 @@ def import_if(s: Source) -> None:
     condition = s.operand(0)
     if condition.data is not None:
         if condition.data.size != 1:
-            raise s.op.fail("its condition must have one element")
+            raise s.fail("its condition must have one element")
         taken = "then" if condition.data.reshape(-1)[0] else "else"
         _inline(s, f"{taken}_subgraph_index", {}, 1)
         return
@@ -200,7 +200,7 @@ def import_if(s: Source) -> None:
         scope.variables.close(scope.graph, keys)
     then, otherwise = (scope.results for scope in scopes)
     if len(then) != len(otherwise):
-        raise s.op.fail(f"its branches give {len(then)} and {len(otherwise)} results")
+        raise s.fail(f"its branches give {len(then)} and {len(otherwise)} results")
     for a, b in zip(then, otherwise, strict=True):
         if a != b and not (isinstance(a, Value) and isinstance(b, Value)):
             raise s.unsupported("its branches give handles of different variables")
@@ -212,7 +212,7 @@ def import_while(s: Source) -> None:
     given = _given(s)
     turn = s.scope.file.subgraphs[s.options.int("body_subgraph_index")]
     if len(turn.outputs) != len(given) or len(turn.inputs) != len(given):
-        raise s.op.fail(f"its body must take and give {len(given)} values")
+        raise s.fail(f"its body must take and give {len(given)} values")
     kept = [a == b for a, b in zip(turn.inputs, turn.outputs, strict=True)]
     inside = _inside(given, kept)
     while True:
@@ -250,7 +250,7 @@ def _enter_condition(s: Source, given: Sequence[Given]) -> SubgraphImport | None
     index = s.options.int("cond_subgraph_index")
     subgraph = s.scope.file.subgraphs[index]
     if len(subgraph.inputs) != len(given) or len(subgraph.outputs) != 1:
-        raise s.op.fail(f"its condition, subgraph {index}, must take {len(given)} values, give one")
+        raise s.fail(f"its condition, subgraph {index}, must take {len(given)} values, give one")
     scope = _inner(s, index)
     scope.run(given)
     s.scope.unsupported += scope.unsupported
@@ -265,7 +265,7 @@ def _wider(s: Source, before: Given, after: Value | Key) -> Given:
         try:
             return joined(before, after.type)
         except ValueError as error:
-            raise s.op.fail(str(error)) from error
+            raise s.fail(str(error)) from error
     if before != after:
         raise s.unsupported("its body exchanges handles of variables")
     return before
@@ -284,7 +284,7 @@ def import_var_handle(s: Source) -> None:
 def _handle(s: Source) -> Key:
     key = s.scope.handles.get(s.op.inputs[0]) if s.op.inputs else None
     if key is None:
-        raise s.op.fail("operand 0 must be the handle of a variable")
+        raise s.fail("operand 0 must be the handle of a variable")
     return key
 
 
@@ -306,7 +306,7 @@ def _learn(s: Source, key: Key, kind: TensorType) -> None:
         fill = kind.quant.zero_point[0] if kind.quant is not None else 0
         shared.known[key] = Variable(key, name, kind, blank(kind.with_shape(shape), fill))
     except ValueError as error:
-        raise s.op.fail(str(error)) from error
+        raise s.fail(str(error)) from error
 
 
 def import_read_variable(s: Source) -> None:
@@ -323,14 +323,14 @@ def import_assign_variable(s: Source) -> None:
     _learn(s, key, value.type)
     known = s.scope.variables.file.known[key].kind
     if known.dtype is not value.dtype:
-        raise s.op.fail(f"a variable of {known.dtype} is assigned {value.dtype}")
+        raise s.fail(f"a variable of {known.dtype} is assigned {value.dtype}")
     s.scope.variables.assign(key, s.scope.reread(value, known.quant, value.name))
 
 
 def import_call_once(s: Source) -> None:
     """CALL_ONCE: what its subgraph assigns are variables' initial values."""
     if s.op.inputs or s.op.outputs:
-        raise s.op.fail("it must have neither operands nor results")
+        raise s.fail("it must have neither operands nor results")
 
 
 def _run_initializers(s: Source) -> None:

@@ -33,7 +33,7 @@ def read_padding(
     if scheme == Scheme.VALID:
         return Padding.none(len(window))
     if scheme != Scheme.SAME:
-        raise s.op.fail(f"padding {scheme} is unknown")
+        raise s.fail(f"padding {scheme} is unknown")
     return Padding.same_for(extents, window, stride, dilation)
 
 
@@ -42,7 +42,7 @@ def spatial_extents(s: Source, x: Value, rank: int) -> tuple[Dim, ...]:
     if x.shape is None:
         return (None,) * (rank - 2)
     if len(x.shape) != rank:
-        raise s.op.fail(f"`{x.name}` has rank {len(x.shape)}, must have {rank}")
+        raise s.fail(f"`{x.name}` has rank {len(x.shape)}, must have {rank}")
     return x.shape[1:-1]
 
 
@@ -50,7 +50,7 @@ def filter_shape(s: Source, weights: Value, rank: int) -> tuple[int, ...]:
     """The filter's extents, which must be known."""
     shape = static_shape(weights.shape)
     if shape is None or len(shape) != rank:
-        raise s.op.fail(f"filter `{weights.name}` is {weights.type}, must have rank {rank}")
+        raise s.fail(f"filter `{weights.name}` is {weights.type}, must have rank {rank}")
     return shape
 
 
@@ -59,7 +59,7 @@ def pair(s: Source, prefix: str) -> tuple[int, int]:
     suffix = "_factor" if prefix == "dilation" else ""
     height, width = (s.options.int(f"{prefix}_{axis}{suffix}") for axis in "hw")
     if height < 1 or width < 1:
-        raise s.op.fail(f"{prefix} is {height}x{width}, must be positive")
+        raise s.fail(f"{prefix} is {height}x{width}, must be positive")
     return height, width
 
 
@@ -100,7 +100,7 @@ def import_conv_2d(s: Source) -> None:
     groups = 1
     if isinstance(channels, int) and channels != filters[3]:
         if filters[3] < 1 or channels % filters[3]:
-            raise s.op.fail(f"{channels} channels don't split into groups of {filters[3]}")
+            raise s.fail(f"{channels} channels don't split into groups of {filters[3]}")
         groups = channels // filters[3]
     op = Conv2D(
         layout=Layout.NHWC,
@@ -124,7 +124,7 @@ def import_depthwise_conv_2d(s: Source) -> None:
         multiplier = s.options.int("depth_multiplier")
         channels = filters[3] // multiplier if multiplier > 0 else 0
     if channels < 1 or filters[3] % channels or filters[0] != 1:
-        raise s.op.fail(f"filter {list(filters)} doesn't fit {channels} channels")
+        raise s.fail(f"filter {list(filters)} doesn't fit {channels} channels")
     op = Conv2D(
         layout=Layout.NHWC,
         stride=stride,
@@ -142,7 +142,7 @@ def _triple(s: Source, prefix: str) -> tuple[int, int, int]:
     suffix = "_factor" if prefix == "dilation" else ""
     depth, height, width = (s.options.int(f"{prefix}_{axis}{suffix}") for axis in "dhw")
     if min(depth, height, width) < 1:
-        raise s.op.fail(f"{prefix} is {depth}x{height}x{width}, must be positive")
+        raise s.fail(f"{prefix} is {depth}x{height}x{width}, must be positive")
     return depth, height, width
 
 
@@ -212,7 +212,7 @@ def _emit_transposed(
     rank = len(window) + 2
     wanted = s.dims(0)
     if wanted is not None and len(wanted) != rank:
-        raise s.op.fail(f"the result's shape has {len(wanted)} entries, must have {rank}")
+        raise s.fail(f"the result's shape has {len(wanted)} entries, must have {rank}")
     out = static_shape(wanted[1:-1]) if wanted is not None else None
     extents = static_shape(x.shape[1:-1]) if x.shape is not None else None
     if out is None or extents is None:
@@ -280,11 +280,11 @@ def import_convolution_2d_transpose_bias(s: Source) -> None:
     x, weights, bias = s.operand(0), s.operand(1), s.optional(2)
     content = s.op.custom_options
     if len(content) < _TRANSPOSE_BIAS_OPTIONS.size:
-        raise s.op.fail(f"{len(content)} bytes of options, must be {_TRANSPOSE_BIAS_OPTIONS.size}")
+        raise s.fail(f"{len(content)} bytes of options, must be {_TRANSPOSE_BIAS_OPTIONS.size}")
     padding, width, height = _TRANSPOSE_BIAS_OPTIONS.unpack_from(content)
     stride = (height, width)
     if min(stride) < 1:
-        raise s.op.fail(f"stride is {height}x{width}, must be positive")
+        raise s.fail(f"stride is {height}x{width}, must be positive")
     spatial_extents(s, x, 4)
     window = filter_shape(s, weights, 4)[1:3]
     over = [w - p for w, p in zip(window, stride, strict=True)]

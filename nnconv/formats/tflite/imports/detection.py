@@ -16,7 +16,7 @@ def import_non_max_suppression(s: Source) -> None:
     soft = s.op.name.endswith("V5")
     sizes = s.ints(2)
     if sizes is not None and len(sizes) != 1:
-        raise s.op.fail("the number of boxes must have one element")
+        raise s.fail("the number of boxes must have one element")
     limit = sizes[0] if sizes is not None else None
     inputs = [
         s.operand(0),
@@ -37,14 +37,14 @@ def import_post_process(s: Source) -> None:
     try:
         options = read_map(bytes(s.op.custom_options))
     except ValueError as error:
-        raise s.op.fail(f"its options are broken: {error}") from error
+        raise s.fail(f"its options are broken: {error}") from error
 
     def number(name: str, default: float = 0) -> float:
         value: Any = options.get(name)
         if value is None:
             return default
         if isinstance(value, str) or not math.isfinite(value):
-            raise s.op.fail(f"option {name} is {value!r}, must be a number")
+            raise s.fail(f"option {name} is {value!r}, must be a number")
         return float(value)
 
     op = DetectionPostProcess(
@@ -74,7 +74,7 @@ def _float32(value: float) -> float:
 def _check(s: Source, op: DetectionPostProcess) -> None:
     """Check the options the way LiteRT does, and that they ask for no endless result."""
     if not 0 < op.iou_threshold <= 1:
-        raise s.op.fail(f"nms_iou_threshold is {op.iou_threshold}, must be above 0 and at most 1")
+        raise s.fail(f"nms_iou_threshold is {op.iou_threshold}, must be above 0 and at most 1")
     for name, value, least in (
         ("max_detections", op.max_detections, 0),
         ("max_classes_per_detection", op.max_classes, 1),
@@ -82,9 +82,9 @@ def _check(s: Source, op: DetectionPostProcess) -> None:
         ("num_classes", op.classes, 1),
     ):
         if not least <= value <= _MOST:
-            raise s.op.fail(f"{name} is {value}, must be {least} to {_MOST}")
+            raise s.fail(f"{name} is {value}, must be {least} to {_MOST}")
     if 0 in op.scales or not all(map(math.isfinite, op.scales)):
-        raise s.op.fail(f"a scale of {list(op.scales)} is 0 or infinite")
+        raise s.fail(f"a scale of {list(op.scales)} is 0 or infinite")
 
 
 _MOST = 1 << 20

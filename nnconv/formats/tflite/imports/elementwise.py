@@ -113,7 +113,7 @@ def _check_divisor(s: Source) -> None:
     if divisor.data is None or not divisor.dtype.is_integer or divisor.quant is not None:
         return
     if not divisor.data.all():
-        raise s.op.fail(f"`{divisor.name}` divides by 0")
+        raise s.fail(f"`{divisor.name}` divides by 0")
 
 
 def import_leaky_relu(s: Source) -> None:

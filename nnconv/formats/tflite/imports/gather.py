@@ -55,7 +55,7 @@ def _check_range(s: Source, indices: Value, extents: Shape) -> None:
             continue
         for index in (columns[:, column].min(), columns[:, column].max()):
             if not -extent <= index < extent:
-                raise s.op.fail(f"index {index} is out of range for an extent of {extent}")
+                raise s.fail(f"index {index} is out of range for an extent of {extent}")
 
 
 def import_gather_nd(s: Source) -> None:
@@ -79,9 +79,9 @@ def import_embedding_lookup(s: Source) -> None:
         return
     quant = table.quant
     if quant is None:
-        raise s.op.fail(f"`{table.name}` has no quantization parameters")
+        raise s.fail(f"`{table.name}` has no quantization parameters")
     if quant.block or quant.axis not in (None, 0):
-        raise s.op.fail(f"`{table.name}` is quantized by {quant}, must be per tensor or per row")
+        raise s.fail(f"`{table.name}` is quantized by {quant}, must be per tensor or per row")
     if quant.is_per_tensor and table.dtype is not DType.INT4:
         s.emit(Dequantize(dtype=DType.FLOAT32), [s.add(Gather(axis=0), [table, ids])])
         return

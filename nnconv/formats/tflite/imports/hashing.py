@@ -11,10 +11,10 @@ def import_lsh_projection(s: Source) -> None:
     """LSH_PROJECTION."""
     kind = s.options.int("type")
     if kind not in (LSHProjectionType.SPARSE, LSHProjectionType.DENSE):
-        raise s.op.fail(f"type {kind} of projections is unknown")
+        raise s.fail(f"type {kind} of projections is unknown")
     dense = kind == LSHProjectionType.DENSE
     if not dense and s.optional(2) is not None:
-        raise s.op.fail("a sparse projection with weights")
+        raise s.fail("a sparse projection with weights")
     op = LshProjection(dense=dense, apart=not dense)
     s.emit(op, [s.operand(0), s.operand(1), s.optional(2)])
 

@@ -45,12 +45,10 @@ def _unshuffled(s: Source, weights: Value) -> Value:
     """Weights in rows again; the file has them in blocks, as int8 although it says uint8."""
     rows, columns = _SHUFFLED_BLOCK
     if weights.data is None or weights.quant is None:
-        raise s.op.fail("shuffled weights must be constant and quantized")
+        raise s.fail("shuffled weights must be constant and quantized")
     out, depth = weights.data.shape
     if out % rows or depth % columns:
-        raise s.op.fail(
-            f"shuffled weights are {out}x{depth}, must be multiples of {rows}x{columns}"
-        )
+        raise s.fail(f"shuffled weights are {out}x{depth}, must be multiples of {rows}x{columns}")
     blocks = weights.data.reshape(out // rows, depth // columns, rows, columns)
     data = np.ascontiguousarray(blocks.transpose(0, 2, 1, 3)).reshape(out, depth).view(np.int8)
     kind = replace(weights.type, dtype=DType.INT8, quant=weights.quant.shifted(-128))

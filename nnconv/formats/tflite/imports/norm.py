@@ -10,7 +10,7 @@ from nnconv.ops import norm as n
 def _last_axis(s: Source, x: Value) -> int:
     rank = s.rank(x)
     if not rank:
-        raise s.op.fail(f"`{x.name}` is a scalar, must have a dimension to work along")
+        raise s.fail(f"`{x.name}` is a scalar, must have a dimension to work along")
     return rank - 1
 
 
@@ -36,7 +36,7 @@ def import_local_response_normalization(s: Source) -> None:
     """LOCAL_RESPONSE_NORMALIZATION."""
     x, options = s.real_operand(0), s.options
     if options.int("radius") < 0:
-        raise s.op.fail(f"radius {options.int('radius')}, allowed are 0 and more")
+        raise s.fail(f"radius {options.int('radius')}, allowed are 0 and more")
     op = n.LocalResponseNormalization(
         axis=_last_axis(s, x),
         radius=options.int("radius"),

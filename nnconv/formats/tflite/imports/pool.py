@@ -19,7 +19,7 @@ def import_pool(s: Source) -> None:
     x = s.operand(0)
     window = s.options.int("filter_height"), s.options.int("filter_width")
     if min(window) < 1:
-        raise s.op.fail(f"window is {window[0]}x{window[1]}, must be positive")
+        raise s.fail(f"window is {window[0]}x{window[1]}, must be positive")
     stride = pair(s, "stride")
     padding = read_padding(s, spatial_extents(s, x, 4), window, stride, (1, 1))
     op = POOLS[s.op.name](

@@ -16,7 +16,7 @@ def import_quantize(s: Source) -> None:
         if result.dtype is DType.FLOAT16:  # XNNPACK's spelling of a float cast
             s.emit(Cast(dtype=result.dtype), [s.operand(0)])
             return
-        raise s.op.fail("the result has no quantization parameters")
+        raise s.fail("the result has no quantization parameters")
     s.emit(Quantize(dtype=result.dtype), [s.operand(0)])
 
 
@@ -27,7 +27,7 @@ def import_dequantize(s: Source) -> None:
         s.emit(Cast(dtype=result.dtype), [x])
         return
     if x.quant is None:
-        raise s.op.fail(f"`{x.name}` has no quantization parameters")
+        raise s.fail(f"`{x.name}` has no quantization parameters")
     s.emit(Dequantize(dtype=result.dtype), [x])
 
 
@@ -46,10 +46,10 @@ def import_fake_quant(s: Source) -> None:
     options = s.options
     bits = options.int("num_bits")
     if not 2 <= bits <= 16:
-        raise s.op.fail(f"{bits} bits, allowed are 2 to 16")
+        raise s.fail(f"{bits} bits, allowed are 2 to 16")
     low, high = options.float("min"), options.float("max")
     if not -math.inf < low < high < math.inf:
-        raise s.op.fail(f"a range from {low:g} to {high:g}")
+        raise s.fail(f"a range from {low:g} to {high:g}")
     op = FakeQuant(
         low=low,
         high=high,

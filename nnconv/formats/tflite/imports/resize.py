@@ -24,7 +24,7 @@ def import_resize(s: Source) -> None:
             reason=Reason.OUT_OF_SCOPE,
         )
     if size is not None and (len(size) != 2 or min(size) < 1):
-        raise s.op.fail(f"size is {list(size)}, must be two positive extents")
+        raise s.fail(f"size is {list(size)}, must be two positive extents")
     op = RESIZES[s.op.name](
         layout=Layout.NHWC,
         size=None if size is None else (size[0], size[1]),

@@ -44,7 +44,7 @@ _OPERANDS = 24
 def _activation(s: Source) -> Activation:
     number = s.options.int("fused_activation_function")
     if not 0 <= number <= 5:
-        raise s.op.fail(f"fused activation {number} is unknown")
+        raise s.fail(f"fused activation {number} is unknown")
     if number == 5:
         raise s.unsupported("fused activation SIGN_BIT")
     return _ACTIVATIONS[number]
@@ -66,7 +66,7 @@ def _weights(s: Source, index: int) -> Value | None:
 
 def _batch(s: Source, x: Value, *, time_major: bool) -> object:
     if s.rank(x) not in (2, 3):
-        raise s.op.fail(f"`{x.name}` has rank {s.rank(x)}, must have 2 or 3")
+        raise s.fail(f"`{x.name}` has rank {s.rank(x)}, must have 2 or 3")
     assert x.shape is not None
     return x.shape[1] if time_major and len(x.shape) == 3 else x.shape[0]
 
@@ -146,7 +146,7 @@ def _integer_form(s: Source, operands: list[Value | None]) -> StepTypes:
             hint="LiteRT's integer LSTM has int8 input, an int16 cell state and 5 inner scales.",
         )
     if cell.quant is None or output.quant is None or x.quant is None:
-        raise s.op.fail("a quantized LSTM without the scales of its input or states")
+        raise s.fail("a quantized LSTM without the scales of its input or states")
     hidden = found[4] or output.quant
     for gate in range(4):
         norm, weights = operands[20 + gate], operands[1 + gate]
@@ -185,7 +185,7 @@ def _import_basic_lstm(s: Source) -> None:
     x, weights, bias = s.operand(0), s.operand(2), s.operand(3)
     shape = static_shape(weights.shape)
     if shape is None or len(shape) != 2 or shape[0] % 4 or shape[1] <= shape[0] // 4:
-        raise s.op.fail(f"weights are {weights.type}, must be [4 * cells, inputs + cells]")
+        raise s.fail(f"weights are {weights.type}, must be [4 * cells, inputs + cells]")
     cells, depth = shape[0] // 4, shape[1] - shape[0] // 4
     if not x.dtype.is_float and x.quant is not None and weights.quant is not None:
         scaled = _with_scale(bias, x.quant.scale[0] * weights.quant.scale[0])
@@ -342,7 +342,7 @@ def import_svdf(s: Source) -> None:
     """SVDF: float, hybrid, or integer."""
     x, features, times = s.operand(0), _weights(s, 1), _weights(s, 2)
     if features is None or times is None:
-        raise s.op.fail("weights are missing")
+        raise s.fail("weights are missing")
     operands = [x, features, times, s.optional(3), s.state(4)]
     op: Op
     if x.dtype.is_float:
@@ -364,13 +364,13 @@ def _quantized_svdf(s: Source, operands: Sequence[Value | None]) -> QuantizedSvd
     x, features, times, _, state = quants
     result = s.output_type().quant
     if x is None or features is None or times is None or state is None or result is None:
-        raise s.op.fail("a quantized SVDF without the scales of its operands")
+        raise s.fail("a quantized SVDF without the scales of its operands")
     if any(v is not None and not v.dtype.is_integer for v in operands):
-        raise s.op.fail("a quantized SVDF with float operands")
+        raise s.fail("a quantized SVDF with float operands")
     state_scale = x.scale[0] * features.scale[0] / state.scale[0]
     output_scale = state.scale[0] * times.scale[0] / result.scale[0]
     if not 0 < max(state_scale, output_scale) < _GREATEST_RATIO:
-        raise s.op.fail(f"its scales have ratios of {state_scale:g} and {output_scale:g}")
+        raise s.fail(f"its scales have ratios of {state_scale:g} and {output_scale:g}")
     return QuantizedSvdf(
         rank=s.options.int("rank"),
         x_zero_point=x.zero_point[0],

@@ -48,7 +48,7 @@ def import_embedding_lookup_sparse(s: Source) -> None:
     """EMBEDDING_LOOKUP_SPARSE: operands ids, indices, dense shape, weights, table."""
     number = s.options.int("combiner")
     if number not in {int(code) for code in CombinerType}:
-        raise s.op.fail(f"combiner {number} is unknown")
+        raise s.fail(f"combiner {number} is unknown")
     shape = s.ints(2)
     op = EmbeddingSparse(combiner=COMBINERS[CombinerType(number)], dense_shape=shape)
     dense = s.operand(2) if shape is None else None

@@ -175,7 +175,7 @@ def import_split(s: Source) -> None:
     extent = x.shape[axis] if x.shape is not None else None
     if isinstance(extent, int):
         if extent % count:
-            raise s.op.fail(f"extent {extent} doesn't split into {count} equal parts")
+            raise s.fail(f"extent {extent} doesn't split into {count} equal parts")
         s.emit(o.Split(axis=axis, sizes=(extent // count,) * count), [x])
         return
     sizes = shape_vector(s, x, DType.INT32)
@@ -194,7 +194,7 @@ def import_split_v(s: Source) -> None:
         _split_by(s, x, axis, vector(s, s.operand(1), count), count)
         return
     if len(sizes) != count:
-        raise s.op.fail(f"{len(sizes)} sizes for {count} results")
+        raise s.fail(f"{len(sizes)} sizes for {count} results")
     extent = x.shape[axis] if x.shape is not None else None
     if -1 in sizes and isinstance(extent, int):
         rest = extent - sum(size for size in sizes if size >= 0)
@@ -293,7 +293,7 @@ def import_range(s: Source) -> None:
     if all(v.data is not None for v in operands):
         start, limit, step = (v.data.reshape(-1)[0] for v in operands if v.data is not None)
         if step == 0:
-            raise s.op.fail("a step of 0")
+            raise s.fail("a step of 0")
         count = int(np.ceil((float(limit) - float(start)) / float(step)))
         if all(v.dtype.is_integer for v in operands):
             count = len(range(int(start), int(limit), int(step)))

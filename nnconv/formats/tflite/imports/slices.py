@@ -37,9 +37,9 @@ def import_slice(s: Source) -> None:
     strides = (1,) * rank
     if begin is not None and size is not None:
         if len(begin) != rank or len(size) != rank:
-            raise s.op.fail(f"{len(begin)} begins and {len(size)} sizes for rank {rank}")
+            raise s.fail(f"{len(begin)} begins and {len(size)} sizes for rank {rank}")
         if min(begin, default=0) < 0 or min(size, default=0) < -1:
-            raise s.op.fail(f"begin {list(begin)} and size {list(size)} reach before the start")
+            raise s.fail(f"begin {list(begin)} and size {list(size)} reach before the start")
         ends = tuple(None if n < 0 else b + n for b, n in zip(begin, size, strict=True))
         s.emit(Slice(starts=begin, ends=ends, strides=strides), [x])
         return
@@ -90,11 +90,11 @@ def _expand_masks(s: Source, count: int, rank: int) -> tuple[list[_Bound], list[
 
     ellipses = [i for i in range(count) if bit("ellipsis", i)]
     if len(ellipses) > 1:
-        raise s.op.fail("more than one ellipsis")
+        raise s.fail("more than one ellipsis")
     new = [i for i in range(count) if bit("new_axis", i) and i not in ellipses]
     named = count - len(new) - len(ellipses)
     if named > rank:
-        raise s.op.fail(f"{named} bounds for rank {rank}")
+        raise s.fail(f"{named} bounds for rank {rank}")
     bounds: list[_Bound] = []
     gone: list[int] = []
     added: list[int] = []
@@ -127,7 +127,7 @@ def import_strided_slice(s: Source) -> None:
     if count is None:
         raise s.unsupported("the number of bounds isn't known")
     if count > 32:
-        raise s.op.fail(f"{count} bounds, the masks have 32 bits")
+        raise s.fail(f"{count} bounds, the masks have 32 bits")
     bounds, gone, added = _expand_masks(s, count, rank)
     known = [_entries(s.dims(i), count) for i in (1, 2, 3)]
     starts = [_start(b, known[0]) for b in bounds]
@@ -135,7 +135,7 @@ def import_strided_slice(s: Source) -> None:
     offset = s.options.bool("offset")
     ends = [_end(b, known[0], known[1], offset=offset) for b in bounds]
     if 0 in strides:
-        raise s.op.fail("a stride of 0")
+        raise s.fail("a stride of 0")
     if "?" not in (*starts, *ends, *strides):
         op = Slice(starts=_plain(starts), ends=_plain(ends), strides=_numbers(strides))
         inputs: list[Value | None] = [x]
@@ -298,7 +298,7 @@ def import_mirror_pad(s: Source) -> None:
     """MIRROR_PAD."""
     mode = s.options.int("mode")
     if mode not in (MirrorPadMode.REFLECT, MirrorPadMode.SYMMETRIC):
-        raise s.op.fail(f"mode {mode} is unknown")
+        raise s.fail(f"mode {mode} is unknown")
     _pad(s, PadMode.REFLECT if mode == MirrorPadMode.REFLECT else PadMode.SYMMETRIC, None, 0.0)
 
 
@@ -317,13 +317,13 @@ def _pad(s: Source, mode: PadMode, value: Value | None, real: float) -> None:
 def _check_pads(s: Source, shape: Shape, pads: tuple[int, ...], mode: PadMode) -> None:
     """See that no padding cuts, and no mirror shows more than there is; LiteRT refuses both."""
     if min(pads, default=0) < 0:
-        raise s.op.fail(f"pads {list(pads)}, allowed are 0 and more")
+        raise s.fail(f"pads {list(pads)}, allowed are 0 and more")
     if mode is PadMode.CONSTANT or shape is None:
         return
     edge = mode is PadMode.REFLECT  # the outermost element isn't repeated
     for dim, before, after in zip(shape, pads[0::2], pads[1::2], strict=False):
         if isinstance(dim, int) and max(before, after) > dim - edge:
-            raise s.op.fail(f"pads {list(pads)} mirror more than {list(shape)} has")
+            raise s.fail(f"pads {list(pads)} mirror more than {list(shape)} has")
 
 
 # -------------------------------------------------------------------- turning round, overwriting

@@ -33,7 +33,7 @@ def import_reduce_window(s: Source) -> None:
     x, init = s.operand(0), s.operand(1)
     reduction = FUNCTIONS.get(s.options.int("reduce_function"))
     if reduction is None:
-        raise s.op.fail(f"reduce function {s.options.int('reduce_function')} is unknown")
+        raise s.fail(f"reduce function {s.options.int('reduce_function')} is unknown")
     if x.dtype is DType.BOOL:
         reduction = LOGICAL.get(reduction, reduction)
     op = ReduceWindow(
