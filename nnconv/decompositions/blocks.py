@@ -16,10 +16,10 @@ from nnconv.ops.slices import Pad
 
 
 def by_moves(node: Node, b: Builder) -> list[Value] | None:
-    """DepthToSpace, SpaceToDepth with depth outermost, of at most one open extent."""
+    """DepthToSpace, SpaceToDepth of at most one open extent."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, DepthToSpace | SpaceToDepth)
-    if not op.column_row_depth or op.layout is not Layout.NHWC or not x.shape or not y.shape:
+    if op.layout is not Layout.NHWC or not x.shape or not y.shape:
         return None
     n = x.shape[0] if isinstance(x.shape[0], int) else -1
     inner, outer = static_shape(x.shape[1:]), static_shape(y.shape[1:])
@@ -27,10 +27,14 @@ def by_moves(node: Node, b: Builder) -> list[Value] | None:
         return None
     (h, w, c), size = inner, op.block
     split: tuple[int, ...]
+    perm: tuple[int, ...]
     if isinstance(op, DepthToSpace):
-        split, perm = (n, h, w, c // size**2, size, size), (0, 1, 4, 2, 5, 3)
+        inner_first = (n, h, w, size, size, c // size**2), (0, 1, 3, 2, 4, 5)
+        outer_first = (n, h, w, c // size**2, size, size), (0, 1, 4, 2, 5, 3)
+        split, perm = outer_first if op.column_row_depth else inner_first
     else:
-        split, perm = (n, h // size, size, w // size, size, c), (0, 1, 3, 5, 2, 4)
+        split = (n, h // size, size, w // size, size, c)
+        perm = (0, 1, 3, 5, 2, 4) if op.column_row_depth else (0, 1, 3, 2, 4, 5)
     parts = b.add(Reshape(shape=split), [x], quant=x.quant)
     turned = b.add(Transpose(perm=perm), [parts], quant=x.quant)
     return [b.add(Reshape(shape=(n, *outer)), [turned], quant=x.quant)]

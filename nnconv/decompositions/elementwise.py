@@ -23,14 +23,29 @@ from nnconv.decompositions.plain import (
     square_of_difference,
     zeros_of_shape,
 )
+from nnconv.decompositions.series import log_by_series, sine_by_series
+from nnconv.decompositions.truth import (
+    and_by_product,
+    choice_by_places,
+    choice_by_product,
+    choice_of_truths,
+    choice_of_two,
+    equal_by_both_ways,
+    less_by_both_ways,
+    not_by_number,
+    or_by_sum,
+    turned_around,
+    unequal_by_both_ways,
+)
 from nnconv.decompositions.unsigned import quotient, remainder
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
+from nnconv.ir.quant import dequantize
 from nnconv.ir.types import static_shape
 from nnconv.ops import elementwise as e
-from nnconv.ops.quantize import Cast
+from nnconv.ops.quantize import Cast, LooseCast
 from nnconv.ops.shape import BroadcastTo, Identity
 
 
@@ -60,6 +75,18 @@ def round_by_adding(node: Node, b: Builder) -> Sequence[Value] | None:
     return [b.add(e.Select(), [b.add(e.Less(), [size, limit]), signed, x])]
 
 
+def round_of_bounded(node: Node, b: Builder) -> Sequence[Value] | None:
+    """(x + 3 * 2**22) - 3 * 2**22, of what a Clip has brought within 2**22."""
+    (x,) = _operands(node)
+    bounds = x.producer.op if x.producer is not None else None
+    if x.dtype is not DType.FLOAT32 or not isinstance(bounds, e.Clip):
+        return None
+    if max(-bounds.low, bounds.high) > _HALF_STEPS / 2:
+        return None
+    limit = scalar(b, 1.5 * _HALF_STEPS, x)
+    return [b.add(e.Sub(), [b.add(e.Add(), [x, limit]), limit])]
+
+
 def abs_by_greatest(node: Node, b: Builder) -> Sequence[Value] | None:
     """The greater of x and -x; integers without signs are as they were."""
     (x,) = _operands(node)
@@ -87,6 +114,28 @@ def least_by_greatest(node: Node, b: Builder) -> Sequence[Value] | None:
     return [b.add(e.Neg(), [b.add(e.Maximum(), turned)])]
 
 
+def least_by_sum(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Minimum of integers: their sum less the greater, which wraps around to what it must be."""
+    operands = _operands(node)
+    if not all(v.dtype in (DType.INT32, DType.INT64) for v in operands):
+        return None
+    total = b.add(e.Add(), operands)
+    return [b.add(e.Sub(), [total, b.add(e.Maximum(), operands)])]
+
+
+def floor_by_cut(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Floor of float32: by whole numbers of int32, below 2**23; else x, which is whole."""
+    (x,) = _operands(node)
+    if x.dtype is not DType.FLOAT32:
+        return None
+    limit = scalar(b, _HALF_STEPS, x)
+    bounded = b.add(e.Clip(low=-_HALF_STEPS, high=_HALF_STEPS), [x])
+    cut = b.add(Cast(dtype=x.dtype), [b.add(LooseCast(dtype=DType.INT32), [bounded])])
+    above = b.add(Cast(dtype=x.dtype), [b.add(e.Less(), [x, cut])])
+    whole = b.add(e.Sub(), [cut, above])
+    return [b.add(e.Select(), [b.add(e.Less(), [b.add(e.Abs(), [x]), limit]), whole, x])]
+
+
 def elu_by_exp(node: Node, b: Builder) -> Sequence[Value] | None:
     """max(x, 0) + alpha * (exp(min(x, 0)) - 1)."""
     op = node.op
@@ -100,9 +149,9 @@ def elu_by_exp(node: Node, b: Builder) -> Sequence[Value] | None:
 
 
 def square_by_product(node: Node, b: Builder) -> Sequence[Value] | None:
-    """X * x, of integers."""
+    """X * x."""
     (x,) = _operands(node)
-    return [b.add(e.Mul(), [x, x])] if x.dtype.is_integer and not x.type.has_codes else None
+    return None if x.type.has_codes else [b.add(e.Mul(), [x, x])]
 
 
 def spread(node: Node, b: Builder) -> Sequence[Value] | None:
@@ -181,11 +230,28 @@ def unchanged(node: Node, b: Builder) -> Sequence[Value] | None:
     y = node.outputs[0]
     if x.type != y.type:
         return None
-    if x.dtype.is_integer and not x.type.has_codes:
-        least, most = x.dtype.int_range
-        if op.low > least or op.high < most:
+    least, most = (-math.inf, math.inf) if x.dtype.is_float else x.dtype.int_range
+    if x.quant is not None:
+        if not x.quant.is_per_tensor:
             return None
+        ends = np.asarray([least, most], x.dtype.numpy)
+        least, most = (float(end) for end in dequantize(ends, x.quant))
+    if op.low > least or op.high < most:
+        return None
     return [b.add_typed(Identity(), [x], [y.type])[0]]
+
+
+def clip_by_extremes(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Clip of floats: the greater of x and the lower bound, the lesser of that and the upper."""
+    op, (x,) = node.op, _operands(node)
+    assert isinstance(op, e.Clip)
+    if not x.dtype.is_float:
+        return None
+    result = x
+    for form, bound in ((e.Maximum(), op.low), (e.Minimum(), op.high)):
+        if math.isfinite(bound):
+            result = b.add(form, [result, scalar(b, bound, x)])
+    return [result] if result is not x else None
 
 
 def clip_of_unsigned(node: Node, b: Builder) -> Sequence[Value] | None:
@@ -218,16 +284,26 @@ def floor_of_quotient(node: Node, b: Builder) -> Sequence[Value] | None:
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.Ceil: (of_integers, ceil_by_floor),
-    e.Round: (of_integers, round_by_adding),
+    e.Floor: (of_integers, floor_by_cut),
+    e.Round: (of_integers, round_of_bounded, round_by_adding),
     e.Abs: (abs_by_greatest,),
     e.Neg: (opposite_by_product,),
-    e.Minimum: (least_by_greatest,),
+    e.Minimum: (least_by_greatest, least_by_sum),
+    e.Less: (less_by_both_ways,),
+    e.Greater: (turned_around(e.Less),),
+    e.GreaterEqual: (turned_around(e.LessEqual),),
+    e.Equal: (equal_by_both_ways,),
+    e.NotEqual: (unequal_by_both_ways,),
+    e.LogicalNot: (not_by_number,),
+    e.LogicalAnd: (and_by_product,),
+    e.LogicalOr: (or_by_sum,),
+    e.Select: (choice_of_truths, choice_by_product, choice_of_two, choice_by_places),
     e.Atan2: (spread, angle_by_polynomial),
     e.Square: (square_by_product,),
     e.Elu: (of_integers, elu_by_exp),
     e.PRelu: (prelu_by_extremes,),
     e.AddN: (add_by_pairs,),
-    e.Clip: (unchanged, clip_of_unsigned),
+    e.Clip: (unchanged, clip_of_unsigned, clip_by_extremes),
     e.Div: (quotient, divide),
     e.FloorDiv: (quotient, floor_of_quotient),
     e.FloorMod: (remainder, rest_of_quotient),
@@ -240,4 +316,6 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.Gelu: (gelu_by_parts,),
     e.ZerosLike: (zeros_of_shape,),
     e.Cos: (cos_by_sin,),
+    e.Log: (of_integers, log_by_series),
+    e.Sin: (sine_by_series,),
 }

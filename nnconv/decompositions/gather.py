@@ -97,6 +97,19 @@ def gather_nd_from_front(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(g.GatherNd(), [x, places])]
 
 
+def gather_nd_of_rows(node: Node, b: Builder) -> list[Value] | None:
+    """GatherNd: Gather from the rows that the dimensions of the places make."""
+    op, (x, indices) = node.op, _operands(node, 2)
+    assert isinstance(op, g.GatherNd)
+    depth = indices.shape[-1] if indices.shape else None
+    dims, result = static_shape(x.shape), static_shape(node.outputs[0].shape)
+    if op.batch_dims or not isinstance(depth, int) or not depth or dims is None or result is None:
+        return None
+    rows = b.add(s.Reshape(shape=(prod(dims[:depth]), *dims[depth:])), [x], quant=x.quant)
+    picked = b.add(g.Gather(axis=0), [rows, linear(b, x, indices)], quant=x.quant)
+    return [b.add(s.Reshape(shape=result), [picked], quant=x.quant)]
+
+
 def _spread(b: Builder, numbers: Value, axis: int, shape: Value) -> Value:
     """Numbers along an axis, the same everywhere else."""
     rank = (shape.shape or (0,))[0]
@@ -471,7 +484,7 @@ def unique_slices(node: Node, b: Builder) -> Sequence[Value] | None:
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     g.Gather: (gather_stretch, gather_from_front, gather_of_batches),
-    g.GatherNd: (gather_nd_from_front,),
+    g.GatherNd: (gather_nd_from_front, gather_nd_of_rows),
     g.GatherElements: (gather_elements,),
     g.Compress: (compress,),
     g.ScatterNd: (scatter_bits, scatter_nd),

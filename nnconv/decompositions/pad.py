@@ -16,7 +16,7 @@ from nnconv.ops.elementwise import FloorMod, Maximum, Minimum
 from nnconv.ops.gather import Gather
 from nnconv.ops.quantize import Cast
 from nnconv.ops.shape import Concat, Range, Reshape, ShapeOf, Tile, Transpose
-from nnconv.ops.slices import Pad, PadMode, Slice
+from nnconv.ops.slices import Pad, PadMode, Reverse, Slice
 
 _NUMPY_MODES = {
     PadMode.REFLECT: "reflect",
@@ -69,18 +69,46 @@ def _leaves_any(op: Pad, x: Value) -> bool:
 
 
 def pick(node: Node, b: Builder) -> list[Value] | None:
-    """Modes that repeat elements, of known extents: a Gather along each dimension."""
+    """Modes that repeat elements, along known extents: a Gather along each dimension."""
     op, x = _operand(node)
-    shape = static_shape(x.shape)
-    if op.mode is PadMode.CONSTANT or op.before is None or op.after is None or shape is None:
+    if op.mode is PadMode.CONSTANT or op.before is None or op.after is None or x.shape is None:
         return None
-    for axis, (before, after, n) in enumerate(zip(op.before, op.after, shape, strict=True)):
-        if before + after + n > MOST_ELEMENTS:
-            return None
+    for axis, (before, after, n) in enumerate(zip(op.before, op.after, x.shape, strict=True)):
         if before or after:
+            if not isinstance(n, int) or before + after + n > MOST_ELEMENTS:
+                return None
             places = np.pad(np.arange(n), (before, after), mode=_NUMPY_MODES[op.mode])  # type: ignore[call-overload]
             index = b.const(places.astype(np.int32))
             x = b.add(Gather(axis=axis), [x, index], quant=x.quant)
+    return [x]
+
+
+def mirror(node: Node, b: Builder) -> list[Value] | None:
+    """REFLECT, SYMMETRIC of open extents: the stretches at the edges, reversed, beside x."""
+    op, x = _operand(node)
+    if op.mode not in (PadMode.REFLECT, PadMode.SYMMETRIC):
+        return None
+    if op.before is None or op.after is None:
+        return None
+    rank, skipped = len(op.before), int(op.mode is PadMode.REFLECT)
+
+    def turned(axis: int, start: int, end: int | None) -> Value:
+        cut = Slice(
+            starts=tuple(start if i == axis else 0 for i in range(rank)),
+            ends=tuple(end if i == axis else None for i in range(rank)),
+            strides=(1,) * rank,
+        )
+        part = b.add(cut, [x], quant=x.quant)
+        return b.add(Reverse(axes=(axis,)), [part], quant=x.quant)
+
+    for axis, (before, after) in enumerate(zip(op.before, op.after, strict=True)):
+        parts = [x]
+        if before:
+            parts.insert(0, turned(axis, skipped, skipped + before))
+        if after:
+            parts.append(turned(axis, -skipped - after, -skipped or None))
+        if len(parts) > 1:
+            x = b.add(Concat(axis=axis), parts, quant=x.quant)
     return [x]
 
 
@@ -228,5 +256,5 @@ def _length(x: Value, axis: int, a: Arithmetic) -> Value:
     return a.entry(a.b.add(ShapeOf(dtype=DType.INT32), [x]), axis)
 
 
-PAD = (cut_first, in_pairs, pick, copy_edges, wrap, pick_at_run_time, one_by_one, joined)
+PAD = (cut_first, in_pairs, pick, mirror, copy_edges, wrap, pick_at_run_time, one_by_one, joined)
 """What a Pad can become, the best first."""

@@ -56,9 +56,15 @@ def quantize_by_arithmetic(node: Node, b: Builder) -> list[Value] | None:
         wide = b.add(Cast(dtype=DType.FLOAT32), [x])
         return [b.add(op, [wide], quant=y.quant)]
     scale, point = _spread(y.quant, x, b)
-    steps = b.add(e.Round(), [b.add(e.Div(), [x, scale])])
     low, high = y.dtype.int_range
-    codes = b.add(e.Clip(low=low, high=high), [b.add(e.Add(), [steps, point])])
+    steps = b.add(e.Div(), [x, scale])
+    if len(set(y.quant.zero_point)) == 1:  # bounds first: some formats round small numbers alone
+        (start,) = set(y.quant.zero_point)
+        steps = b.add(e.Round(), [b.add(e.Clip(low=low - start, high=high - start), [steps])])
+        codes = b.add(e.Add(), [steps, point]) if start else steps
+    else:
+        rounded = b.add(e.Add(), [b.add(e.Round(), [steps]), point])
+        codes = b.add(e.Clip(low=low, high=high), [rounded])
     number = b.add(Cast(dtype=y.dtype), [codes])
     return list(b.add_typed(Bitcast(dtype=y.dtype), [number], [y.type]))
 

@@ -9,6 +9,7 @@ import numpy as np
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.constants import scalar
 from nnconv.decompositions.floats import of_integers
+from nnconv.decompositions.halves import by_halves, least_of_opposites, sum_by_mean
 from nnconv.decompositions.unsigned import in_order
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -61,12 +62,15 @@ def squares_of_integers(node: Node, b: Builder) -> Sequence[Value] | None:
 
 
 def along_all(node: Node, b: Builder) -> Sequence[Value] | None:
-    """Along all dimensions where the operand that names them is known to be empty."""
+    """Along all dimensions where the operand that names them is known to be empty, or some."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, r.Reduction)
     axes = node.inputs[1] if len(node.inputs) > 1 else None
-    if op.axes is not None or axes is None or axes.shape != (0,) or x.type.rank is None:
+    if op.axes is not None or axes is None or not axes.type.is_static or x.type.rank is None:
         return None
+    if axes.shape != (0,):
+        some = op.replace(all_if_empty=False)
+        return [b.add(some, list(node.inputs))] if op.all_if_empty else None
     chosen = tuple(range(x.type.rank)) if op.all_if_empty else ()
     return [b.add(op.replace(axes=chosen), [x])]
 
@@ -336,9 +340,11 @@ _BASIC: Sequence[Callable[[Node, Builder], Sequence[Value] | None]] = (
 _ARG = (arg_of_codes, arg_without_dimension, arg_from_behind, arg_of_greatest)
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    **dict.fromkeys(
-        (r.ReduceMean, r.ReduceSum, r.ReduceProd, r.ReduceMax, r.ReduceMin), tuple(_BASIC)
-    ),
+    r.ReduceMean: tuple(_BASIC),
+    r.ReduceProd: (*_BASIC, by_halves),
+    r.ReduceSum: (*_BASIC, sum_by_mean, by_halves),
+    r.ReduceMax: (*_BASIC, by_halves),
+    r.ReduceMin: (*_BASIC, least_of_opposites),
     r.ReduceAny: (of_one, in_fewer_dimensions, any_by_all),
     r.ReduceAll: (of_one, in_fewer_dimensions),
     r.ReduceL1: (along_all, of_one, l1_of_integers, by_sum(before=e.Abs)),
