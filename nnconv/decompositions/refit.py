@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from nnconv.decompositions.places import most_of
 from nnconv.decompositions.unsigned import DIVISIONS, ORDERED, from_order, in_order
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import FLOATS, DType
@@ -12,7 +15,7 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.types import TensorType
 from nnconv.ops.diagonal import MatrixDiag, MatrixSetDiag
-from nnconv.ops.elementwise import Clip, Sigmoid, Tanh
+from nnconv.ops.elementwise import Add, Clip, FloorDiv, Mul, Sigmoid, Sub, Tanh
 from nnconv.ops.gather import OneHot
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
 from nnconv.ops.shape import Concat, Move
@@ -53,6 +56,8 @@ def refit(
     if any(v is not None and v.type.has_codes for v in (*node.inputs, *node.outputs)):
         return in_floats(node, builder)
     values = [v for i in operands if (v := node.inputs[i]) is not None]
+    if moves_in_halves(node, builder, allowed, values):
+        return in_halves(node, builder, operands)
     wraps = any(v.dtype is DType.UINT64 for v in values)
     if wraps and isinstance(node.op, (*DIVISIONS, Clip)):
         return None
@@ -110,6 +115,10 @@ def as_bits(
         wide = next((d for d in _WIDE if d.bits > carrier.bits and d in allowed), None)
     if carrier is None or wide is None:
         return None
+    if old.dtype is DType.BOOL and wide is not carrier:
+        return None  # its numbers can be cast
+    if old.dtype.is_float is not carrier.is_float and not builder.has_bitcasts:
+        return None
     inputs = list(node.inputs)
     for i in operands:
         value = inputs[i]
@@ -124,6 +133,59 @@ def as_bits(
         builder.add_typed(Bitcast(dtype=old.dtype), [new], [was.type], names=[was.name])[0]
         for new, was in zip(results, node.outputs, strict=True)
     ]
+
+
+_HALF = 1 << 16
+
+
+def moves_in_halves(
+    node: Node, builder: Builder, allowed: frozenset[DType], values: Sequence[Value]
+) -> bool:
+    """Whether it is an op that moves int32, and floats alone could be moved."""
+    return (
+        _moves_bits(node)
+        and not builder.has_bitcasts
+        and bool(values)
+        and DType.FLOAT32 in allowed
+        and not any(d.is_integer and d.bits >= _WHOLE for d in allowed)
+        and all(v.dtype is DType.INT32 and v.quant is None for v in (*values, *node.outputs))
+    )
+
+
+_WHOLE = 32
+
+
+def in_halves(node: Node, b: Builder, operands: Sequence[int]) -> list[Value]:
+    """An op that moves int32, done on floats: these hold the upper and lower 16 bits exactly.
+
+    Or all bits, where it can be told that the numbers are small.
+    """
+    values = {i: v for i in operands if (v := node.inputs[i]) is not None}
+    if all((most_of(v) or _EXACT) < _EXACT for v in values.values()):
+        return _as_floats(node, b, values)
+    half = b.const(np.asarray(_HALF, np.int32))
+    highs = {i: b.add(FloorDiv(), [v, half]) for i, v in values.items()}
+    lows = {i: b.add(Sub(), [v, b.add(Mul(), [highs[i], half])]) for i, v in values.items()}
+    return [
+        b.add(Add(), [b.add(Mul(), [high, half]), low])
+        for high, low in zip(*(_as_floats(node, b, side) for side in (highs, lows)), strict=True)
+    ]
+
+
+_EXACT = 1 << 24
+"""float32 holds all integers up to here."""
+
+
+def _as_floats(node: Node, b: Builder, values: Mapping[int, Value]) -> list[Value]:
+    """A node's op on other operands, int32 that floats hold, as floats."""
+    inputs = list(node.inputs)
+    made: dict[Value, Value] = {}
+    for place, value in values.items():
+        if value not in made:
+            made[value] = b.add(Cast(dtype=DType.FLOAT32), [value])
+        inputs[place] = made[value]
+    kinds = [TensorType(DType.FLOAT32, v.shape) for v in node.outputs]
+    return [b.add(Cast(dtype=DType.INT32), [v]) for v in b.add_typed(node.op, inputs, kinds)]
 
 
 def _moves_bits(node: Node) -> bool:

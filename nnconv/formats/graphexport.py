@@ -68,6 +68,7 @@ class GraphExport(ABC):
         format_name: what messages call the format.
         activation_numbers: the fused activations that the format knows.
         has_bodies: whether the format has ops with bodies, While and If.
+        has_bitcasts: whether it has an op that takes the bits of integers for floats.
         file: the file that it belongs to.
         current: the IR node being exported.
     """
@@ -75,6 +76,7 @@ class GraphExport(ABC):
     format_name: ClassVar[str]
     activation_numbers: ClassVar[Mapping[Activation, int]]
     has_bodies: ClassVar[bool] = True
+    has_bitcasts: ClassVar[bool] = True
     file: FileExport
     current: Node | None
 
@@ -194,7 +196,13 @@ class GraphExport(ABC):
             coded = _reads_codes(node)
             parts = None
             if steps:
-                parts = replace(node, refusal, self.file.evaluate, has_bodies=self.has_bodies)
+                parts = replace(
+                    node,
+                    refusal,
+                    self.file.evaluate,
+                    has_bodies=self.has_bodies,
+                    has_bitcasts=self.has_bitcasts,
+                )
             if parts is None:
                 self._stand_in(node)
                 return [item]
@@ -278,14 +286,6 @@ def distinguish(kind: str, ends: Sequence[Named]) -> list[tuple[str, str, str]]:
     return renamed
 
 
-def check_ends(graph: Graph, format_name: str, path: str) -> None:
-    """See that a graph has inputs and outputs, as models that are built by calls have.
-
-    Raises:
-        UnsupportedError: it hasn't.
-    """
-    if graph.outputs and graph.inputs:
-        return
 def give_dimension(ends: Iterable[Value]) -> list[str]:
     """Let inputs or outputs without dimensions have the one that they are written with.
 
@@ -297,6 +297,14 @@ def give_dimension(ends: Iterable[Value]) -> list[str]:
     return [value.name for value in found]
 
 
+def check_ends(graph: Graph, format_name: str, path: str) -> None:
+    """See that a graph has inputs and outputs, as models that are built by calls have.
+
+    Raises:
+        UnsupportedError: it hasn't.
+    """
+    if graph.outputs and graph.inputs:
+        return
     item = UnsupportedItem(
         op="graph",
         where=graph.name or "graph",

@@ -23,9 +23,11 @@ class Builder:
         before: where new nodes go; None for the end.
         origin: what new nodes and values say they came from.
         has_bodies: whether what is built may have ops with bodies.
+        has_bitcasts: whether it may take the bits of integers for floats, and the reverse.
     """
 
     has_bodies = True
+    has_bitcasts = True
 
     def __init__(
         self,

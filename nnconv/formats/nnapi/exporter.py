@@ -112,6 +112,7 @@ class Target(OperationMaker):
     activation_numbers = ACTIVATION_NUMBERS
 
     def __init__(self, file: FileTarget) -> None:
+    has_bitcasts = False
         super().__init__()
         self.file: FileTarget = file
         self.current: Node | None = None

@@ -14,7 +14,7 @@ from nnconv.formats.nnapi.check import operation_faults
 from nnconv.formats.nnapi.forms import Form, Given, form_of
 from nnconv.formats.nnapi.operands import CODED, PLAIN, OperandMaker, Ref
 from nnconv.formats.nnapi.table import spec_of
-from nnconv.formats.nnapi.types import DTYPES, PER_CHANNEL, SCALARS, OperandCode, OperationCode
+from nnconv.formats.nnapi.types import DTYPES, PER_CHANNEL, OperationCode
 from nnconv.formats.nnapi.wire import Graph as WireGraph
 from nnconv.formats.nnapi.wire import Model, Operation
 from nnconv.ir.dtype import DType
@@ -149,24 +149,27 @@ class OperationMaker(OperandMaker):
             needs = "" if level is None else f" needs feature level {level}"
             node = self.current
             assert node is not None
+            lacking = self._lacking_types(name, operation, form)
             raise Refused(
                 f"{name}: {message}{needs}",
-                types=self.types_of(name) if self._blames_types(name, operation) else None,
-                operands=tuple(data_operands(node)),
+                types=self.types_of(name) if lacking else None,
+                operands=tuple(
+                    i
+                    for i in data_operands(node)
+                    if (v := node.inputs[i]) is not None and v.dtype in lacking
+                ),
             )
 
-    def _blames_types(self, name: str, operation: Operation) -> bool:
-        """Whether it is the types of an operation's data that its table lacks at this level."""
+    def _lacking_types(self, name: str, operation: Operation, form: Form) -> set[DType]:
+        """Which types of an operation's data its table lacks at this level."""
         spec = spec_of(OperationCode[name])
-        main = spec.signatures[0].types.get("T") if spec.signatures else None
-        if main is None:
-            return False
-        seen = {self.operands[i].type for i in (*operation.inputs, *operation.outputs)}
-        known = {
-            code for s in spec.signatures if s.level <= self.level for code in s.types.values()
-        }
-        tensors = {code for code in seen if code not in SCALARS and code in _OF_DATA}
-        return not tensors <= known | _ALWAYS
+        ends = [
+            *zip(form.formals, operation.inputs, strict=True),
+            *zip(spec.outputs, operation.outputs, strict=False),
+        ]
+        seen = {(formal.var, self.operands[i].type) for formal, i in ends if formal.var}
+        known = {pair for s in spec.signatures if s.level <= self.level for pair in s.types.items()}
+        return {DTYPES[code] for _, code in seen - known if code in _OF_DATA}
 
     def types_of(self, name: str) -> frozenset[DType]:
         """The types of plain numbers that an operation's data may have at this level."""
@@ -190,7 +193,6 @@ class OperationMaker(OperandMaker):
 
 _KEEPING = frozenset({"keeps_quant", "same_quant"})
 _OF_DATA = frozenset({*PLAIN.values(), *CODED.values(), PER_CHANNEL})
-_ALWAYS = frozenset({OperandCode.TENSOR_INT32, OperandCode.TENSOR_BOOL8})
 
 
 def _alike(a: Quant, b: Quant) -> bool:

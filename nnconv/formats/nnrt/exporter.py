@@ -107,6 +107,7 @@ class Target(GraphExport):
     format_name = "NNRt"
     activation_numbers = ACTIVATION_NUMBERS
     has_bodies = False
+    has_bitcasts = False
 
     def __init__(self, file: FileTarget) -> None:
         self.file: FileTarget = file

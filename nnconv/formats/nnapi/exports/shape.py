@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.errors import Reason, UnsupportedItem
+from nnconv.formats.nnapi import integers
 from nnconv.formats.nnapi.exporter import MOST_RANK, Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -111,6 +112,8 @@ def export_transpose(node: Node, t: Target) -> None:
     if op.perm is not None and len(op.perm) < 2:
         t.keep(x, y)
         return
+    if op.perm is not None and integers.transpose(t, x, y, op.perm):
+        return
     t.emit("TRANSPOSE", {"input": x, "perm": perm}, y)
 
 
@@ -130,6 +133,8 @@ def export_concat(node: Node, t: Target) -> None:
     t.rank(y)
     t.activation_alone(op.activation)
     parts = [node.operand(i) for i in range(len(node.inputs))]
+    if integers.concat(t, parts, y, op.axis):
+        return
     joined = [
         t.requantized(part, y.quant, y.dtype) if y.quant is not None else t.operand(part)
         for part in parts

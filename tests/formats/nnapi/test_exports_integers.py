@@ -1,0 +1,162 @@
+"""IR to NNAPI: integers and truth values, which most of its operations don't take."""
+
+import numpy as np
+import pytest
+
+from nnconv.ir import Builder, DType
+from nnconv.ops import reduce as r
+from nnconv.ops import shape as s
+from nnconv.ops.blocks import DepthToSpace, SpaceToBatch, SpaceToDepth
+from nnconv.ops.gather import Gather, GatherElements, GatherNd
+from nnconv.ops.slices import Pad, PadMode, Reverse, Slice
+from support.nnapi_spine import NnapiCase, check_nnapi
+
+EDGES = [-(2**31), 2**31 - 1, -1, 0, 1, 65535, 65536, -65536, 1 << 24, (1 << 24) + 1]
+"""Numbers that floats, or halves, would get wrong."""
+
+
+def numbers(shape, dtype=np.int32, seed=7):
+    """Numbers of all sizes."""
+    rng = np.random.default_rng(seed)
+    if dtype is np.bool_:
+        return rng.integers(0, 2, shape).astype(dtype)
+    found = rng.integers(-(2**31), 2**31, shape, dtype=np.int64).astype(dtype).reshape(-1)
+    found[: len(EDGES)] = EDGES[: found.size]
+    return found.reshape(shape)
+
+
+INTS = np.arange(2, dtype=np.int32)
+MOVES = {
+    "transpose": (s.Transpose(perm=(2, 0, 1)), (2, 3, 4)),
+    "transpose-large": (s.Transpose(perm=(1, 0)), (300, 300)),
+    "reshape": (s.Reshape(shape=(4, 6)), (2, 3, 4)),
+    "squeeze": (s.Squeeze(axes=(1,)), (2, 1, 4)),
+    "unsqueeze": (s.Unsqueeze(axes=(0, 2)), (3, 4)),
+    "tile": (s.Tile(repeats=(2, 1, 3)), (2, 3, 4)),
+    "broadcast": (s.BroadcastTo(shape=(2, 3, 4)), (3, 1)),
+    "split": (s.Split(axis=1, sizes=(1, 3, 2)), (2, 6, 2)),
+    "unstack": (s.Unstack(axis=1, count=3), (2, 3, 4)),
+    "slice": (Slice(starts=(0, 1), ends=(None, 4), strides=(1, 1)), (3, 5)),
+    "slice-strided": (Slice(starts=(0, 4), ends=(None, None), strides=(2, -1)), (5, 6)),
+    "pad": (Pad(before=(1, 0, 2), after=(0, 1, 0)), (2, 3, 4)),
+    "pad-edge": (Pad(before=(1, 0), after=(0, 2), mode=PadMode.EDGE), (3, 4)),
+    "pad-reflect": (Pad(before=(1, 0), after=(0, 2), mode=PadMode.REFLECT), (3, 4)),
+    "reverse": (Reverse(axes=(1,)), (3, 4)),
+    "depth-to-space": (DepthToSpace(block=2), (1, 2, 3, 8)),
+    "space-to-depth": (SpaceToDepth(block=2), (1, 4, 6, 2)),
+    "space-to-batch": (SpaceToBatch(block=(2, 2), pads=((0, 0), (0, 2))), (1, 4, 6, 2)),
+}
+"""Ops of one operand, and its shape."""
+
+
+def move(op, dtype, shape):
+    def build(b: Builder):
+        x = b.input("x", dtype, shape)
+        return b.add_many(op, [x]) if isinstance(op, s.Split | s.Unstack) else b.add(op, [x])
+
+    return build
+
+
+KINDS = {"int32": (DType.INT32, np.int32), "bool": (DType.BOOL, np.bool_)}
+
+
+@pytest.mark.parametrize("level", [8, 6])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", MOVES)
+def test_moves(name, kind, level):
+    op, shape = MOVES[name]
+    dtype, plain = KINDS[kind]
+    build = move(op, dtype, shape)
+    check_nnapi(NnapiCase(name, build, [numbers(shape, plain)], level=level))
+
+
+def joined(op, dtype, shapes):
+    def build(b: Builder):
+        return b.add(op, [b.input(f"x{i}", dtype, shape) for i, shape in enumerate(shapes)])
+
+    return build
+
+
+JOINS = {
+    "concat-alike": (s.Concat(axis=1), [(2, 3), (2, 3), (2, 3)]),
+    "concat-unlike": (s.Concat(axis=1), [(2, 3, 2), (2, 6, 2), (2, 9, 2)]),
+    "concat-long": (s.Concat(axis=0), [(50, 2), (33, 2)]),
+    "concat-vectors": (s.Concat(axis=0), [(1,), (1,), (2,)]),
+    "stack": (s.Stack(axis=1), [(2, 3), (2, 3)]),
+}
+
+
+@pytest.mark.parametrize("level", [8, 4])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", JOINS)
+def test_joins(name, kind, level):
+    op, shapes = JOINS[name]
+    dtype, plain = KINDS[kind]
+    feeds = [numbers(shape, plain, seed) for seed, shape in enumerate(shapes)]
+    check_nnapi(NnapiCase(name, joined(op, dtype, shapes), feeds, level=level))
+
+
+def test_a_concat_of_alike_vectors_is_a_pack():
+    build = joined(s.Concat(axis=0), DType.INT32, [(2,), (2,)])
+    check_nnapi(NnapiCase("pack", build, operations={"PACK": 1, "RESHAPE": 1}))
+
+
+def test_a_transpose_is_a_gather():
+    build = move(s.Transpose(perm=(1, 0)), DType.INT32, (3, 4))
+    check_nnapi(NnapiCase("gather", build, operations={"RESHAPE": 2, "GATHER": 1}))
+
+
+def test_numbers_that_are_small_are_moved_as_one_float():
+    def build(b: Builder):
+        x = b.input("x", DType.FLOAT32, (2, 3, 70))
+        places = [b.add(kind(axis=2), [x]) for kind in (r.ArgMax, r.ArgMin)]
+        return b.add(s.Concat(axis=1), [*places, places[0]])
+
+    wanted = {"ARGMAX": 1, "ARGMIN": 1, "CAST": 3, "CONCATENATION": 1}
+    check_nnapi(NnapiCase("small", build, operations=wanted, level=4))
+
+
+PICKS = {
+    "gather": (Gather(axis=1), (3, 4), [[3, 0], [1, 1]]),
+    "gather-nd": (GatherNd(), (3, 4, 2), [[0, 3], [2, 1]]),
+    "gather-elements": (GatherElements(axis=1), (2, 4), [[0, -1], [2, 1]]),
+}
+
+
+@pytest.mark.parametrize("constant", [True, False], ids=["known", "given"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", PICKS)
+def test_picks(name, kind, constant):
+    op, shape, places = PICKS[name]
+    dtype, plain = KINDS[kind]
+    indices = np.asarray(places, np.int32)
+
+    def build(b: Builder):
+        x = b.input("x", dtype, shape)
+        given = b.const(indices) if constant else b.input("i", DType.INT32, indices.shape)
+        return b.add(op, [x, given])
+
+    feeds = [numbers(shape, plain), *([] if constant else [indices])]
+    check_nnapi(NnapiCase(name, build, feeds))
+
+
+REDUCTIONS = {
+    "sum": r.ReduceSum,
+    "prod": r.ReduceProd,
+    "max": r.ReduceMax,
+    "min": r.ReduceMin,
+}
+
+
+@pytest.mark.parametrize("keep", [True, False], ids=["kept", "dropped"])
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 2), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name, axes, keep):
+    op, shape = REDUCTIONS[name](axes=axes, keep_dims=keep), (3, 7, 2)
+    check_nnapi(NnapiCase(name, move(op, DType.INT32, shape), [numbers(shape)]))
+
+
+@pytest.mark.parametrize("op", [r.ArgMax, r.ArgMin])
+def test_places_of_extremes(op):
+    build = move(op(axis=1), DType.INT32, (3, 5))
+    check_nnapi(NnapiCase("extreme", build, [numbers((3, 5))]))
