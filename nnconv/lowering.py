@@ -152,7 +152,7 @@ def to_nnapi(
     from nnconv.formats.nnapi.types import LEVELS, NEWEST_LEVEL
     from nnconv.ir.dtype import DType
     from nnconv.passes.base import run_passes
-    from nnconv.passes.drop_wide_codes import has_wide_codes
+    from nnconv.passes.drop_wide_codes import computes_wide_codes
     from nnconv.passes.fold_qdq import FoldQdqPass
     from nnconv.passes.layout import LayoutPass
 
@@ -169,25 +169,34 @@ def to_nnapi(
         if value.dtype is DType.INT64
     ]
     in_floats = quant == "float"
-    if model.format != "nnapi" and not in_floats and has_wide_codes(model.graph):
-        notes.append("it computes with floats: NNAPI has no operations on 16-bit codes")
-        in_floats = True
-    run_passes(model, nnapi_passes(layout, fold_qdq=fold, in_floats=in_floats, level=level))
+    wide = (
+        model.format != "nnapi" and not in_floats and any(map(computes_wide_codes, model.graphs()))
+    )
+    if wide:
+        notes.append("16-bit codes are computed with as floats: NNAPI has no operations on them")
+    passes = nnapi_passes(layout, fold_qdq=fold, in_floats=in_floats, wide=wide, level=level)
+    run_passes(model, passes)
     result, written = writer.to_wire(model, model.main, level=level, evaluate=_evaluate)
-    written.notes.extend([*notes, *fold.notes])
-    return Lowered(result, written, layout.moved_io)
-
     notes += [
         f"`{name}` has no dimensions, as NNAPI's tensors do: it gets the dimensions [1]"
         for name in give_dimension(dict.fromkeys([*model.graph.inputs, *model.graph.outputs]))
     ]
+    written.notes.extend([*notes, *fold.notes])
+    return Lowered(result, written, layout.moved_io)
+
 
 def nnapi_passes(
-    layout: Pass, *, fold_qdq: Pass | None = None, in_floats: bool = False, level: int
+    layout: Pass,
+    *,
+    fold_qdq: Pass | None = None,
+    in_floats: bool = False,
+    wide: bool = False,
+    level: int,
 ) -> list[Pass]:
     """The passes that bring a graph into the form that the NNAPI writer takes, in order.
 
     Those for TFLite, whose operations NNAPI's are made after, less what is for TFLite's kernels.
+    With ``wide`` 16-bit codes become floats inside.
     From level 3 on NNAPI computes with float16, from level 4 on it knows signed codes.
     """
     from nnconv.passes.drop_wide_codes import DropWideCodesPass
@@ -196,6 +205,7 @@ def nnapi_passes(
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.resign import ResignPass
     from nnconv.passes.split_columns import SplitColumnsPass
+    from nnconv.passes.to_floats import ToFloatsPass
     from nnconv.passes.unsign import UnsignPass
     from nnconv.passes.widen_halves import WidenHalvesPass
 
@@ -208,10 +218,15 @@ def nnapi_passes(
         for step in whole
         if not isinstance(step, left_out)
     ]
-    wide: list[Pass] = [DropWideCodesPass(), PrunePass()] if in_floats else []
+    before: list[Pass] = [NarrowIntegersPass()]
+    after: list[Pass] = []
+    if wide:
+        before += [ToFloatsPass(wide=True), PrunePass()]
+    if wide or in_floats:
+        after += [DropWideCodesPass(), PrunePass()]
     if level < _SIGNS_LEVEL:
-        wide.append(UnsignPass())
-    return [*kept[:_BEFORE], NarrowIntegersPass(), *kept[_BEFORE:], *wide]
+        after.append(UnsignPass())
+    return [*kept[:_BEFORE], *before, *kept[_BEFORE:], *after]
 
 
 _HALVES_LEVEL, _SIGNS_LEVEL = 3, 4
@@ -238,6 +253,7 @@ def to_nnrt(
         UnsupportedError: NNRt can't hold a node in this version; all of those are listed.
         UsageError: a wrong option.
     """
+    from nnconv.formats.graphexport import give_dimension
     from nnconv.formats.nnrt import writer
     from nnconv.formats.nnrt.types import NEWEST, VERSIONS
     from nnconv.passes.base import run_passes
@@ -252,8 +268,8 @@ def to_nnrt(
     fold = FoldQdqPass()
     run_passes(model, nnrt_passes(layout, fold_qdq=fold, in_floats=quant == "float"))
     result, written = writer.to_wire(model, model.main, api=version, evaluate=_evaluate)
+    give_dimension(model.graph.outputs)
     written.notes.extend(fold.notes)
-    from nnconv.formats.graphexport import give_dimension
     return Lowered(result, written, layout.moved_io)
 
 
@@ -268,7 +284,6 @@ def nnrt_passes(
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.widen_halves import WidenHalvesPass
 
-    give_dimension(model.graph.outputs)
     left_out = (HybridsPass, SplitColumnsPass, WidenHalvesPass)
     whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats)
     return [step for step in whole if not isinstance(step, left_out)]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Graph, Value
+from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.op import QuantRule
 from nnconv.ops.quantize import Dequantize, Quantize
 from nnconv.passes.base import Pass
-
-_WIDE = frozenset({DType.INT16, DType.UINT16})
+from nnconv.passes.to_floats import WIDE
 
 
 class DropWideCodesPass(Pass):
@@ -39,7 +38,7 @@ class DropWideCodesPass(Pass):
 
 def _source(codes: Value | None) -> Value | None:
     """What a value of 16-bit codes was quantized from."""
-    if codes is None or codes.dtype not in _WIDE or codes.producer is None:
+    if codes is None or codes.dtype not in WIDE or codes.producer is None:
         return None
     if not isinstance(codes.producer.op, Quantize):
         return None
@@ -47,10 +46,15 @@ def _source(codes: Value | None) -> Value | None:
     return None if real is None or real.type.has_codes else real
 
 
-def has_wide_codes(graph: Graph) -> bool:
-    """Whether anything in a graph is computed as 16-bit codes."""
-    return any(
-        value.dtype in _WIDE and value.type.has_codes
-        for node in graph.nodes
-        for value in node.outputs
-    )
+def computes_wide_codes(graph: Graph) -> bool:
+    """Whether a graph computes with 16-bit codes, instead of moving or converting them alone."""
+    return any(map(_computes, graph.nodes))
+
+
+def _computes(node: Node) -> bool:
+    if isinstance(node.op, Quantize) or node.op.quant_rule is not QuantRule.REAL:
+        return False
+    if isinstance(node.op, Dequantize) and not node.outputs[0].use_count:
+        return False
+    values = (*node.inputs, *node.outputs)
+    return any(v is not None and v.dtype in WIDE and v.type.has_codes for v in values)

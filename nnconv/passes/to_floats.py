@@ -21,6 +21,8 @@ from nnconv.ops.shape import Concat, Identity
 from nnconv.passes.base import Pass
 from nnconv.passes.ranges import range_of, step_of
 
+WIDE = frozenset({DType.INT16, DType.UINT16})
+
 _RELUS = (Activation.RELU, Activation.RELU6, Activation.RELU_0_TO_1, Activation.SIGMOID)
 
 _POSITIVE = (Abs, Clip, Exp, HardSigmoid, Sigmoid, Softmax, Sqrt, Square)
@@ -38,15 +40,22 @@ class ToFloatsPass(Pass):
     codes. What saturated does so no longer, but for a range from 0 on: quantizers leave out a ReLU,
     or a ReLU6, whose range the codes have, so it comes back where nothing else keeps numbers
     positive.
+
+    Attributes:
+        wide: do so with 16-bit codes alone; where an op has others beside them, these stay.
     """
 
     name: ClassVar[str] = "to_floats"
 
+    def __init__(self, *, wide: bool = False) -> None:
+        """Say whether 16-bit codes alone become floats."""
+        self.wide = wide
+
     def run(self, graph: Graph) -> bool:
         """Rewrite one graph; what nothing reads any more is left to prune."""
-        walk = _Walk(graph)
+        walk = _Walk(graph, wide=self.wide)
         for value in graph.inputs:
-            if value.type.has_codes:
+            if walk.turns(value.type):
                 walk.floats[value] = walk.dequantized(value, None)
                 if _clamp_of(value.type) is not None:
                     walk.positive.add(walk.floats[value])
@@ -61,6 +70,7 @@ class _Walk:
     """The rewrite of one graph.
 
     Attributes:
+        wide: whether 16-bit codes alone become floats.
         floats: for a value that had codes, the float one in its place.
         codes: for a value that is a float one now, the type that it had.
         added: the nodes that the rewrite put in.
@@ -68,14 +78,20 @@ class _Walk:
         modified: whether anything changed.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, wide: bool) -> None:
         self.graph = graph
+        self.wide = wide
         self.floats: dict[Value, Value] = {}
         self.codes: dict[Value, TensorType] = {}
         self.added: set[Node] = set()
         self.positive: set[Value] = set()
         self.modified = False
         self._requantized: dict[Value, Value] = {}
+        self._beside: dict[Value, Value] = {}
+
+    def turns(self, kind: TensorType) -> bool:
+        """Whether values of a type become floats."""
+        return kind.has_codes and (not self.wide or kind.dtype in WIDE)
 
     def visit(self, node: Node) -> None:
         """Let one node work on floats, if it takes them."""
@@ -84,20 +100,28 @@ class _Walk:
                 if value is not None and value in self.codes:
                     node.replace_input_with(index, self.as_codes(value, node))
             for value in node.outputs:
-                if value.type.has_codes:
+                if self.turns(value.type):
                     self.floats[value] = self.dequantized(value, node)
+            return
+        inside = (v in self.floats or v in self.codes for v in node.inputs)
+        if not any(inside) and not any(self.turns(v.type) for v in node.outputs) and self.wide:
             return
         for index, value in enumerate(node.inputs):
             if value is not None:
                 node.replace_input_with(index, self._operand(node, index, value))
+        if isinstance(node.op, Quantize) and not self.turns(node.outputs[0].type):
+            return
         if isinstance(node.op, Quantize | Dequantize) and self._drop(node):
             return
         clamp = None if isinstance(node.op, Clip) else self._clamp(node)
         for value in node.outputs:
             if value.type.has_codes:
-                self.codes[value] = value.type
-                value.type = TensorType(DType.FLOAT32, value.shape)
+                kind, value.type = value.type, TensorType(DType.FLOAT32, value.shape)
                 self.modified = True
+                if self.turns(kind):
+                    self.codes[value] = kind
+                else:
+                    self._quantize(node, value, kind)
         if clamp is not None:
             self._add_clamp(node, clamp)
 
@@ -109,7 +133,7 @@ class _Walk:
             self.positive.update(node.outputs if operands[0] in self.positive else ())
             return None
         clamp = _clamp_of(result.type)
-        if clamp is None:
+        if clamp is None or not self.turns(result.type):
             return None
         self.positive.add(result)
         if isinstance(op, _POSITIVE) or getattr(op, "activation", None) in _RELUS:
@@ -132,14 +156,37 @@ class _Walk:
 
     def _operand(self, node: Node, index: int, value: Value) -> Value:
         found = self.floats.get(value, value)
-        if found.data is None or not found.type.has_codes:
+        if not found.type.has_codes:
             return found
+        if found.data is None:
+            return self._narrow(found, node)
         if node.op.role(index) is Role.WEIGHT:
             return found  # weights keep their codes beside float data
         assert found.quant is not None
         real = dequantize(found.data, found.quant)
         self.modified = True
         return Value(found.name, TensorType(DType.FLOAT32, found.shape), data=real)
+
+    def _narrow(self, value: Value, before: Node) -> Value:
+        """The floats of codes that stay, for an op that has others beside them."""
+        found = self._beside.get(value)
+        if found is None:
+            builder = Builder(self.graph, before=before, origin=value.origin)
+            found = builder.add(Dequantize(dtype=DType.FLOAT32), [value])
+            self._beside[value] = found
+            self._note(found)
+        return found
+
+    def _quantize(self, node: Node, value: Value, kind: TensorType) -> None:
+        """Let all that reads a result of floats have the codes that it was, and that stay."""
+        codes = Value(value.name, kind, origin=value.origin)
+        value.replace_all_uses_with(codes)
+        self.graph.replace_output(value, codes)
+        value.name = f"{value.name}/real"
+        self.graph.insert_after(
+            node, Node(Quantize(dtype=kind.dtype), [value], [codes], origin=node.origin)
+        )
+        self._note(codes)
 
     def _drop(self, node: Node) -> bool:
         """Let readers of a conversion read what it would convert, where that is a float now.

@@ -29,9 +29,10 @@ import numpy as np
 from nnconv.decompositions.base import Refused, decompositions_of
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.graphexport import FileExport, own_outputs
-from nnconv.formats.nnapi.operands import CODED, Ref
+from nnconv.formats.nnapi.operands import CODED, Ref, operand_dimensions
 from nnconv.formats.nnapi.operations import OperationMaker
 from nnconv.formats.nnapi.types import NEWEST_LEVEL, OperationCode
+from nnconv.formats.nnapi.wide import misread
 from nnconv.formats.nnapi.wire import Graph as WireGraph
 from nnconv.formats.nnapi.wire import Lifetime, Operation
 from nnconv.ir.dtype import DType
@@ -70,10 +71,12 @@ class FileTarget(FileExport):
 
     Attributes:
         level: the feature level that is written for.
+        keeps_wide: whether 16-bit codes have operands of their own types.
         referenced: the finished graphs of bodies; None while one is being exported.
     """
 
     level: int = NEWEST_LEVEL
+    keeps_wide: bool = False
     referenced: list[WireGraph | None] = field(default_factory=list)
 
     def body(self, graph: Graph) -> tuple[int, list[UnsupportedItem]]:
@@ -109,10 +112,10 @@ class Target(OperationMaker):
     """
 
     format_name = "NNAPI"
+    has_bitcasts = False
     activation_numbers = ACTIVATION_NUMBERS
 
     def __init__(self, file: FileTarget) -> None:
-    has_bitcasts = False
         super().__init__()
         self.file: FileTarget = file
         self.current: Node | None = None
@@ -124,9 +127,23 @@ class Target(OperationMaker):
         return self.file.level
 
     @property
+    def keeps_wide(self) -> bool:
+        """Whether 16-bit codes have operands of their own types."""
+        return self.file.keeps_wide
+
+    @property
     def models(self) -> Sequence[WireGraph | None]:
         """The referenced graphs; None for one that is being made."""
         return self.file.referenced
+
+    def vet(self, node: Node) -> None:
+        """See that no op takes the numbers that stand in for codes for what these stand for.
+
+        Raises:
+            Refused: it would.
+        """
+        if refusal := misread(node, self):
+            raise refusal
 
     def defer(self, value: Value, item: UnsupportedItem) -> None:
         """Leave a value without an operation: what reads it may look at what it is made of.
@@ -193,12 +210,26 @@ class Target(OperationMaker):
         if node.graph is None or y not in node.graph.output_set():
             self.alias(y, self.operand(x))
             return
+        if self._hand_over(x, y, node.graph):
+            return
         if x.dtype is DType.BOOL:
             self.emit("LOGICAL_OR", {"input0": x, "input1": x}, y)
-        elif x.dtype is DType.INT32:
+        elif x.dtype is DType.INT32 or self.is_wide(x.dtype):
             self.emit("TILE", {"input": x, "multiples": self.ints([1] * self.rank(x))}, y)
         else:
             self.emit("CONCATENATION", {"inputs": [x], "axis": 0}, y)
+
+    def _hand_over(self, x: Value, y: Value, graph: Graph) -> bool:
+        """Let an output have the operand of a result that is none itself, if it may."""
+        index = self.operand(x)
+        taken = (self._index.get(v) == index for v in (*graph.inputs, *graph.outputs))
+        operand = self.operands[index]
+        made = x.producer is not None and x.data is None and not operand.is_scalar
+        if not made or operand.dimensions != operand_dimensions(y.shape) or any(taken):
+            return False
+        operand.name = y.name
+        self.alias(y, index)
+        return True
 
     def take_out(self, operand: Ref, axis: int, value: Value) -> None:
         """Make ``value`` of an operand by taking out a dimension of extent 1."""
@@ -234,7 +265,7 @@ class Target(OperationMaker):
         kept = node.graph is None or y not in node.graph.output_set()
         index = self.operand(x)
         if x.dtype is y.dtype and kept:
-            if x.dtype is DType.INT32 or all(isinstance(u.node.op, Cast) for u in y.uses):
+            if all(isinstance(u.node.op, Cast) for u in y.uses):
                 self.alias(y, index)
                 return
             maker = self.operations[-1] if self.operations else None

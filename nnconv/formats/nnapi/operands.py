@@ -34,6 +34,10 @@ CODED = {
 }
 """The types of codes; that of symmetric int8 is chosen where an operation asks for it."""
 
+WIDE = frozenset({DType.INT16, DType.UINT16})
+"""The types of codes that next to no operation takes: models of other formats have int32 for them.
+"""
+
 AS_THEY_ARE = Quant.per_tensor(1.0)
 """The parameters of codes that stand for themselves."""
 
@@ -58,6 +62,15 @@ class OperandMaker(GraphExport):
     @abstractmethod
     def level(self) -> int:
         """The feature level that is written for."""
+
+    @property
+    @abstractmethod
+    def keeps_wide(self) -> bool:
+        """Whether 16-bit codes have operands of their own types, as NNAPI's own models have."""
+
+    def is_wide(self, dtype: DType) -> bool:
+        """Whether int32 stands in for a type: 16-bit codes."""
+        return dtype in WIDE and not self.keeps_wide
 
     def operand(self, value: Value) -> Ref:
         """The operand of a value.
@@ -171,6 +184,8 @@ class OperandMaker(GraphExport):
         lifetime: Lifetime = Lifetime.TEMPORARY,
         code: OperandCode | None = None,
     ) -> int:
+        if self.is_wide(kind.dtype) or (kind.dtype is DType.INT32 and data is None):
+            kind = TensorType(DType.INT32, kind.shape)  # what reads biases gives them scales
         operand = _described(kind, code)
         if operand is None:
             raise Refused(f"`{name}` is {kind}, NNAPI has no such type", types=_PLAIN_TYPES)

@@ -8,10 +8,14 @@ from nnconv.decompositions.base import Evaluate
 from nnconv.errors import UnsupportedError
 from nnconv.formats.graphexport import check_ends, distinguish
 from nnconv.formats.nnapi.exporter import FileTarget
-from nnconv.formats.nnapi.types import NEWEST_LEVEL
+from nnconv.formats.nnapi.operands import WIDE
+from nnconv.formats.nnapi.types import NEWEST_LEVEL, OperandCode
 from nnconv.formats.nnapi.wire import Model as WireModel
+from nnconv.formats.nnapi.wire import Operand
 from nnconv.formats.written import Written
-from nnconv.ir.graph import Model, Signature
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Model, Signature, Value
+from nnconv.ir.types import TensorType
 
 
 def to_wire(
@@ -26,19 +30,37 @@ def to_wire(
     """
     graph = signature.graph
     check_ends(graph, "NNAPI", model.source)
-    target = FileTarget(evaluate, level=level)
+    target = FileTarget(evaluate, level=level, keeps_wide=model.format == "nnapi")
     main, refused = target.graph(graph)
     if main is None:
         raise UnsupportedError(dict.fromkeys(refused), path=model.source)
     inputs = [main.operands[i] for i in main.inputs]
     outputs = [main.operands[i] for i in main.outputs]
     renamed = [*distinguish("input", inputs), *distinguish("output", outputs)]
+    ends = zip((*graph.inputs, *graph.outputs), (*inputs, *outputs), strict=True)
+    notes = [note for value, operand in ends if (note := _stood_in_for(value, operand))]
     result = WireModel(main, [g for g in target.referenced if g is not None])
     report = Written(
         inputs=[operand.name for operand in inputs],
         outputs=[operand.name for operand in outputs],
         renamed=renamed,
         counts=dict(Counter(op.code.name for _, g in result.graphs() for op in g.operations)),
-        notes=target.told("NNAPI"),
+        notes=[*notes, *target.told("NNAPI")],
     )
     return result, report
+
+
+def _stood_in_for(value: Value, operand: Operand) -> str:
+    """What to tell of an input or output that int32 stands in for; its type is that from now on."""
+    kind = value.type
+    if operand.type is not OperandCode.TENSOR_INT32 or not (kind.has_codes or kind.dtype in WIDE):
+        return ""
+    value.type = TensorType(DType.INT32, kind.shape)
+    meaning = ""
+    if kind.quant is not None and kind.quant.is_per_tensor:
+        point = kind.quant.zero_point[0]
+        codes = f"(code {-point:+d})" if point else "code"
+        meaning = f", real = {kind.quant.scale[0]:.9g} * {codes}"
+    if kind.dtype is DType.INT32:
+        return f"`{operand.name}` is int32{meaning}, which NNAPI can't tell of it"
+    return f"`{operand.name}` is {kind.dtype}{meaning}, which NNAPI lacks: it becomes int32"

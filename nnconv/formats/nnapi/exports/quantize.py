@@ -6,7 +6,9 @@ import numpy as np
 
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.graphexport import NotExportable
+from nnconv.formats.nnapi import wide
 from nnconv.formats.nnapi.exporter import Exporter, Target
+from nnconv.formats.nnapi.operands import WIDE
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -18,10 +20,10 @@ from nnconv.ops.quantize import Bitcast, Cast, Dequantize, LooseCast, Quantize
 _CODES = frozenset({DType.UINT8, DType.INT8})
 
 
-def _too_wide(node: Node) -> UnsupportedItem | None:
-    """What is wrong where 16-bit codes become, or come of, anything else."""
-    for value in (node.operand(0), node.outputs[0]):
-        if value.dtype in _WIDE and value.type.has_codes and value.data is None:
+def _too_wide(node: Node, t: Target) -> UnsupportedItem | None:
+    """What is wrong where 16-bit codes with operands of their own become, or come of, others."""
+    for value in (node.operand(0), node.outputs[0]) if t.keeps_wide else ():
+        if value.dtype in WIDE and value.type.has_codes and value.data is None:
             return UnsupportedItem(
                 op=node.op.name,
                 where=f"{node.origin} (`{node.outputs[0].name}`)",
@@ -32,15 +34,25 @@ def _too_wide(node: Node) -> UnsupportedItem | None:
     return None
 
 
-_WIDE = frozenset({DType.INT16, DType.UINT16})
-
-
 def export_quantize(node: Node, t: Target) -> None:
-    """QUANTIZE of floats; codes of one type by an ADD, of two through floats."""
-    if item := _too_wide(node):
+    """QUANTIZE of floats; codes of one type by an ADD, of two through floats.
+
+    int32 codes, and those it stands in for, by arithmetic.
+    """
+    if item := _too_wide(node, t):
         raise NotExportable(item)
     x, y = node.operand(0), node.outputs[0]
     assert y.quant is not None, "the result has parameters"
+    if wide.is_stood_in_for(t, y.type) and (x.dtype, x.quant) == (y.dtype, y.quant):
+        t.keep(x, y)
+        return
+    if wide.is_stood_in_for(t, y.type) and x.dtype is DType.FLOAT32:
+        wide.quantize(t, x, y)
+        return
+    per_tensor = x.quant is not None and x.quant.is_per_tensor and y.quant.is_per_tensor
+    if y.dtype is DType.INT32 and x.type.has_codes and per_tensor:
+        wide.requantize(t, x, y)
+        return
     if not y.quant.is_per_tensor or y.dtype not in _CODES:
         raise t.refused(f"NNAPI makes no {y.type} at run time")
     if not x.type.has_codes:
@@ -59,7 +71,7 @@ def export_quantize(node: Node, t: Target) -> None:
 def export_dequantize(node: Node, t: Target) -> None:
     """DEQUANTIZE; constants become floats, wide codes are for operations that take them."""
     x, y = node.operand(0), node.outputs[0]
-    if item := _too_wide(node):
+    if item := _too_wide(node, t):
         if y in t.outputs(node):
             raise NotExportable(item)
         t.defer(y, item)
@@ -68,6 +80,9 @@ def export_dequantize(node: Node, t: Target) -> None:
         if x.quant is None:
             raise t.refused(f"{x.type} has no parameters")
         t.constant(y, dequantize(x.data, x.quant).astype(y.dtype.numpy))
+        return
+    if wide.is_stood_in_for(t, x.type) and y.dtype is DType.FLOAT32:
+        wide.dequantize(t, x, y)
         return
     t.rank(x)
     t.emit("DEQUANTIZE", {"input": x}, y)
@@ -84,6 +99,12 @@ def export_cast(node: Node, t: Target) -> None:
         return
     if x.dtype is DType.BOOL:
         _numbers_of(t, x, y)
+        return
+    if t.is_wide(x.dtype) and y.dtype is DType.INT32:
+        t.keep(x, y)
+        return
+    if t.is_wide(y.dtype):
+        wide.cast(t, x, y)
         return
     if y.dtype is DType.BOOL:
         zero = t.const(np.zeros(1, x.dtype.numpy), quant=x.quant)
@@ -114,13 +135,16 @@ _FOLDED = 1 << 22
 
 def export_bitcast(node: Node, t: Target) -> None:
     """Codes under other parameters, where these are free: of constants and inputs read once."""
-    if item := _too_wide(node):
-        raise NotExportable(item)
     x, y = node.operand(0), node.outputs[0]
+    if x.dtype is not y.dtype and (item := _too_wide(node, t)):
+        raise NotExportable(item)
     if x.data is not None and x.dtype is y.dtype:
         t.constant(y, x.data)
         return
     if x.dtype is y.dtype and (x.quant or None) == (y.quant or None):
+        t.keep(x, y)
+        return
+    if x.dtype is y.dtype and (t.is_wide(x.dtype) or x.dtype is DType.INT32):
         t.keep(x, y)
         return
     if x.dtype is DType.BOOL and y.dtype in _CODES:
