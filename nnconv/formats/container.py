@@ -10,43 +10,63 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from nnconv.errors import InvalidModelError
 from nnconv.formats.atomic import replacing
 from nnconv.formats.constants import Array, Place, Tensors, in_base64
-from nnconv.formats.json_check import JsonError, parse_json
+from nnconv.formats.json_check import JsonError, compile_schema, parse_json
 from nnconv.formats.marks import is_container
 from nnconv.formats.safetensors import chunks, map_file, parse
+from nnconv.schemas import read_schema
 
 TWIN_SUFFIX = ".json"
 
-Spell: TypeAlias = "Callable[[Place], dict[str, Any]]"
+Model = TypeVar("Model")
+
+Spell: TypeAlias = "Callable[[Model, Place], dict[str, Any]]"
 """Gives a model's JSON data; larger constants go to the place."""
 
+Build: TypeAlias = "Callable[[Any, Tensors], Model]"
+"""Makes a model of JSON data that keep the schema, and of the tensors that they may name; raises
+``JsonError`` where its parts don't fit together."""
 
-class Container:
+
+class Container(Generic[Model]):
     """The files of one format.
 
     Attributes:
         key: the metadata key, which the JSON data have as their ``format``.
+        schema: the file of schemas/ that defines the JSON data.
         leaves: entries that tell an object which stands in one line of a twin.
+        spell: gives a model's JSON data.
+        build: makes a model of them.
     """
 
-    __slots__ = ("key", "leaves")
+    __slots__ = ("_check", "build", "key", "leaves", "schema", "spell")
 
-    def __init__(self, key: str, *, leaves: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        key: str,
+        *,
+        schema: str,
+        leaves: tuple[str, ...],
+        spell: Spell[Model],
+        build: Build[Model],
+    ) -> None:
         self.key = key
+        self.schema = schema
         self.leaves = frozenset(leaves)
+        self.spell = spell
+        self.build = build
+        self._check: Callable[[Any], None] | None = None
 
     def is_own(self, head: bytes, size: int) -> bool:
         """Whether a file of ``size`` bytes that starts with ``head`` is one of this format."""
         return is_container(self.key, head, size)
 
-    def read(
-        self, source: str | os.PathLike[str] | bytes, *, name: str = ""
-    ) -> tuple[Any, Tensors, str]:
-        """The JSON data of a file, the tensors in its memory map, and what errors call it.
+    def read(self, source: str | os.PathLike[str] | bytes, *, name: str = "") -> Model:
+        """Read a file or a twin; larger constants stay in the file's memory map.
 
         Args:
             source: a path, or the bytes of a file.
@@ -61,19 +81,41 @@ class Container:
             path = name or os.fspath(source)
             data = map_file(source)
         if bytes(data[:64]).lstrip()[:1] == b"{":
-            return parse_twin(bytes(data), path=path), {}, path
+            return self.from_json(bytes(data), path=path)
         content = parse(data, path=path)
         text = content.metadata.get(self.key)
         if text is None:
             raise InvalidModelError(f"its metadata have no key {self.key}", path=path)
         try:
-            return parse_json(text), content.tensors, path
+            plain = parse_json(text)
         except JsonError as error:
             raise InvalidModelError(f"its metadata {self.key}: {error}", path=path) from error
+        return self._built(plain, content.tensors, path)
 
-    def twin(self, spell: Spell) -> str:
-        """The text of a twin; a line for each object that is a leaf."""
-        return self._lines(spell(in_base64), 0) + "\n"
+    def from_json(self, text: str | bytes, *, path: str = "") -> Model:
+        """The model of a twin.
+
+        Raises:
+            InvalidModelError: the text is broken.
+        """
+        try:
+            plain = parse_json(text)
+        except JsonError as error:
+            raise InvalidModelError(str(error), path=path) from error
+        return self._built(plain, {}, path)
+
+    def _built(self, plain: Any, tensors: Tensors, path: str) -> Model:
+        if self._check is None:
+            self._check = compile_schema(read_schema(self.schema))
+        try:
+            self._check(plain)
+            return self.build(plain, tensors)
+        except JsonError as error:
+            raise InvalidModelError(str(error), path=path) from error
+
+    def to_json(self, model: Model) -> str:
+        """The text of a model's twin; a line for each object that is a leaf."""
+        return self._lines(self.spell(model, in_base64), 0) + "\n"
 
     def _lines(self, plain: Any, depth: int) -> str:
         """JSON with line breaks down to the leaves."""
@@ -88,8 +130,8 @@ class Container:
         rows = [pad + self._lines(entry, depth + 1) for entry in plain]
         return "[\n" + ",\n".join(rows) + "\n" + " " * depth + "]"
 
-    def chunks(self, spell: Spell) -> Iterator[bytes | memoryview]:
-        """The bytes of a file, in pieces; each is good until the next is asked for."""
+    def chunks(self, model: Model) -> Iterator[bytes | memoryview]:
+        """The bytes of a model's file, in pieces; each is good until the next is asked for."""
         tensors: dict[str, tuple[str, Array]] = {}
         names: dict[int, str] = {}
 
@@ -100,22 +142,26 @@ class Container:
                 tensors[name] = (code, data)
             return {"tensor": name}
 
-        text = json.dumps(spell(place), separators=(",", ":"))
+        text = json.dumps(self.spell(model, place), separators=(",", ":"))
         yield from chunks(tensors, {self.key: text})
 
-    def write(self, spell: Spell, path: str | os.PathLike[str]) -> None:
+    def to_bytes(self, model: Model) -> bytes:
+        """The bytes of a model's file."""
+        return b"".join(self.chunks(model))
+
+    def write(self, model: Model, path: str | os.PathLike[str]) -> None:
         """Write a file, or the twin where the name ends in .json.
 
         Raises:
-            InvalidModelError: a constant has no value.
+            InvalidModelError: the model has a constant that can't be written.
             UsageError: the file can't be written.
         """
         target = Path(path)
         pieces: Iterator[bytes | memoryview]
         if target.suffix == TWIN_SUFFIX:
-            pieces = iter([self.twin(spell).encode("ascii")])
+            pieces = iter([self.to_json(model).encode("ascii")])
         else:
-            pieces = self.chunks(spell)
+            pieces = self.chunks(model)
         first = next(pieces)  # what is wrong with the model comes up before a file is opened
         with replacing(target) as (file,):
             file.write(first)
@@ -123,13 +169,24 @@ class Container:
                 file.write(piece)
 
 
-def parse_twin(text: str | bytes, *, path: str = "") -> Any:
-    """The JSON data of a twin.
+def check_places(plain: dict[str, Any], what: str, count: int, place: str = "") -> None:
+    """See that the operations of a graph, and its inputs and outputs, name what is there.
+
+    Args:
+        plain: the graph's JSON data.
+        what: what they name: operands, tensors.
+        count: how many of those there are.
+        place: the graph's place, for messages.
 
     Raises:
-        InvalidModelError: the text is broken.
+        JsonError: one names more.
     """
-    try:
-        return parse_json(text)
-    except JsonError as error:
-        raise InvalidModelError(str(error), path=path) from error
+    label = f"{place}." if place else ""
+    for index, entry in enumerate(plain["operations"]):
+        if any(i >= count for i in (*entry.get("params", ()), *entry["inputs"], *entry["outputs"])):
+            raise JsonError(f"{label}operations[{index}]: {what} beyond the {count} there are")
+    if any(i >= count for i in (*plain["inputs"], *plain["outputs"])):
+        head = f"{place}: " if place else ""
+        raise JsonError(
+            f"{head}an input or output beyond the {count} {what.rsplit(maxsplit=1)[-1]}s there are"
+        )

@@ -8,8 +8,10 @@ else is an error of the schema. A schema becomes a function once, so that large 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+Built = TypeVar("Built")
 
 Check: TypeAlias = "Callable[[Any], str]"
 """Gives the first fault of a value as ``.place: what`` (or ``: what``), or an empty text."""
@@ -48,6 +50,21 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _constant(name: str) -> Any:
     raise JsonError(f"{name} is no number in JSON")
+
+
+def each(entries: Iterable[Any], build: Callable[[Any], Built], place: str) -> list[Built]:
+    """What is made of each entry of a list that stands at ``place``.
+
+    Raises:
+        JsonError: as ``build`` does, with the entry's place.
+    """
+    built = []
+    for index, entry in enumerate(entries):
+        try:
+            built.append(build(entry))
+        except JsonError as error:
+            raise JsonError(f"{place}[{index}]: {error}") from error
+    return built
 
 
 def compile_schema(schema: Mapping[str, Any]) -> Callable[[Any], None]:

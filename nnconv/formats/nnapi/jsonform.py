@@ -6,8 +6,6 @@ whether a model keeps NNAPI's rules is for :mod:`nnconv.formats.nnapi.check` to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,8 @@ from nnconv.formats.constants import (
     read_constant,
     shortest,
 )
-from nnconv.formats.json_check import JsonError, compile_schema
+from nnconv.formats.container import check_places
+from nnconv.formats.json_check import JsonError, each
 from nnconv.formats.marks import KEYS
 from nnconv.formats.nnapi.types import (
     NUMPY,
@@ -31,7 +30,6 @@ from nnconv.formats.nnapi.types import (
     OperationCode,
 )
 from nnconv.formats.nnapi.wire import ChannelQuant, Graph, Lifetime, Model, Operand, Operation
-from nnconv.schemas import read_schema
 
 FORMAT = KEYS["nnapi"]
 VERSION = 1
@@ -54,11 +52,6 @@ TENSOR_CODES = {
     OperandCode.FLOAT16: "F16",
 }
 """What a .nnapi file calls the elements of each type."""
-
-
-@cache
-def _schema() -> Callable[[Any], None]:
-    return compile_schema(read_schema("nnapi/model.schema.json"))
 
 
 # ------------------------------------------------------------------------ writing
@@ -115,46 +108,33 @@ def _operand(operand: Operand, place: Place) -> dict[str, Any]:
 # ------------------------------------------------------------------------ reading
 
 
-def from_plain(plain: Any, tensors: Tensors, *, path: str = "") -> Model:
+def from_plain(plain: Any, tensors: Tensors) -> Model:
     """The model of JSON data.
 
     Args:
-        plain: the data.
+        plain: the data, which keep the schema.
         tensors: the tensors that constants may lie in: name to (element type, elements).
-        path: the file, for messages.
 
     Raises:
-        InvalidModelError: the data aren't a model, or its parts don't fit together.
+        JsonError: the model's parts don't fit together.
     """
-    try:
-        _schema()(plain)
-        main = _read_graph(plain["main"], "main", tensors)
-        referenced = [
-            _read_graph(graph, f"referenced[{index}]", tensors)
-            for index, graph in enumerate(plain.get("referenced", []))
-        ]
-    except JsonError as error:
-        raise InvalidModelError(str(error), path=path) from error
+    main = _read_graph(plain["main"], "main", tensors)
+    referenced = [
+        _read_graph(graph, f"referenced[{index}]", tensors)
+        for index, graph in enumerate(plain.get("referenced", []))
+    ]
     return Model(main, referenced, relaxed=plain.get("relaxed", False))
 
 
 def _read_graph(plain: dict[str, Any], place: str, tensors: Tensors) -> Graph:
-    operands = []
-    for index, entry in enumerate(plain["operands"]):
-        try:
-            operands.append(_read_operand(entry, tensors))
-        except JsonError as error:
-            raise JsonError(f"{place}.operands[{index}]: {error}") from error
-    count = len(operands)
-    operations = []
-    for index, entry in enumerate(plain["operations"]):
-        if any(i >= count for i in (*entry["inputs"], *entry["outputs"])):
-            raise JsonError(f"{place}.operations[{index}]: an operand beyond the {count} there are")
-        operations.append(
-            Operation(OperationCode[entry["type"]], entry["inputs"], entry["outputs"])
-        )
-    if any(i >= count for i in (*plain["inputs"], *plain["outputs"])):
-        raise JsonError(f"{place}: an input or output beyond the {count} operands there are")
+    operands = each(
+        plain["operands"], lambda entry: _read_operand(entry, tensors), f"{place}.operands"
+    )
+    check_places(plain, "an operand", len(operands), place)
+    operations = [
+        Operation(OperationCode[entry["type"]], entry["inputs"], entry["outputs"])
+        for entry in plain["operations"]
+    ]
     return Graph(
         operands, operations, plain["inputs"], plain["outputs"], name=plain.get("name", "")
     )

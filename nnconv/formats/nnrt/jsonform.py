@@ -6,25 +6,24 @@ whether a model keeps NNRt's rules is for :mod:`nnconv.formats.nnrt.check` to te
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from nnconv.errors import InvalidModelError
-from nnconv.formats.constants import ENTRIES, Place, Tensors, plain_constant, read_constant
-from nnconv.formats.json_check import JsonError, compile_schema
+from nnconv.formats.constants import (
+    ENTRIES,
+    Place,
+    Tensors,
+    plain_constant,
+    read_constant,
+)
+from nnconv.formats.container import check_places
+from nnconv.formats.json_check import JsonError, each
 from nnconv.formats.marks import KEYS
 from nnconv.formats.nnrt.types import NEWEST, NUMPY, STORAGE, DataType, OperationType, TensorType
 from nnconv.formats.nnrt.wire import BITS, Graph, Operation, QuantParams, Tensor
-from nnconv.schemas import read_schema
 
 FORMAT = KEYS["nnrt"]
 VERSION = 1
-
-
-@cache
-def _schema() -> Callable[[Any], None]:
-    return compile_schema(read_schema("nnrt/model.schema.json"))
 
 
 # ------------------------------------------------------------------------ writing
@@ -73,41 +72,24 @@ def _tensor(tensor: Tensor, place: Place) -> dict[str, Any]:
 # ------------------------------------------------------------------------ reading
 
 
-def from_plain(plain: Any, tensors: Tensors, *, path: str = "") -> Graph:
+def from_plain(plain: Any, constants: Tensors) -> Graph:
     """The model of JSON data.
 
     Args:
-        plain: the data.
-        tensors: the tensors that constants may lie in.
-        path: the file, for messages.
+        plain: the data, which keep the schema.
+        constants: the tensors that constants may lie in.
 
     Raises:
-        InvalidModelError: the data aren't a model, or its parts don't fit together.
+        JsonError: the model's parts don't fit together.
     """
-    try:
-        _schema()(plain)
-        return _read_graph(plain, tensors)
-    except JsonError as error:
-        raise InvalidModelError(str(error), path=path) from error
-
-
-def _read_graph(plain: dict[str, Any], constants: Tensors) -> Graph:
-    tensors = []
-    for index, entry in enumerate(plain["tensors"]):
-        try:
-            tensors.append(_read_tensor(entry, constants))
-        except JsonError as error:
-            raise JsonError(f"tensors[{index}]: {error}") from error
-    count = len(tensors)
-    operations = []
-    for index, entry in enumerate(plain["operations"]):
-        params = entry.get("params", ())
-        if any(i >= count for i in (*params, *entry["inputs"], *entry["outputs"])):
-            raise JsonError(f"operations[{index}]: a tensor beyond the {count} there are")
-        kind = OperationType[entry["op"]]
-        operations.append(Operation(kind, params, entry["inputs"], entry["outputs"]))
-    if any(i >= count for i in (*plain["inputs"], *plain["outputs"])):
-        raise JsonError(f"an input or output beyond the {count} tensors there are")
+    tensors = each(plain["tensors"], lambda entry: _read_tensor(entry, constants), "tensors")
+    check_places(plain, "a tensor", len(tensors))
+    operations = [
+        Operation(
+            OperationType[entry["op"]], entry.get("params", ()), entry["inputs"], entry["outputs"]
+        )
+        for entry in plain["operations"]
+    ]
     return Graph(
         tensors,
         operations,
