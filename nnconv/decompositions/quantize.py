@@ -43,6 +43,35 @@ def decompose_dynamic_quantize(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(to_byte, [codes]), scale, b.add(to_byte, [point])]
 
 
+def quantize_widened(node: Node, b: Builder) -> list[Value] | None:
+    """Quantize of narrow codes to int32 of finer steps, of which float32 holds no such numbers.
+
+    The whole part of the ratio of scales is multiplied as integers, its fraction as floats.
+    """
+    x, y = node.operand(0), node.outputs[0]
+    if x.quant is None or y.quant is None or y.dtype is not DType.INT32 or x.dtype.bits > 16:
+        return None
+    if not (x.quant.is_per_tensor and y.quant.is_per_tensor):
+        return None
+    whole, fraction = divmod(x.quant.scale[0] / y.quant.scale[0], 1.0)
+    start = x.quant.zero_point[0]
+    far = max(abs(end - start) for end in x.dtype.int_range)
+    if whole < 1 or far * (whole + 1) + abs(y.quant.zero_point[0]) > y.dtype.int_range[1]:
+        return None
+    plain = b.add(Bitcast(dtype=x.dtype), [x])
+    steps = b.add(Cast(dtype=DType.INT32), [plain])
+    if start:
+        steps = b.add(e.Sub(), [steps, b.const(np.asarray(start, np.int32))])
+    codes = b.add(e.Mul(), [steps, b.const(np.asarray(int(whole), np.int32))])
+    if fraction:
+        real = b.add(Cast(dtype=DType.FLOAT32), [steps])
+        part = b.add(e.Round(), [b.add(e.Mul(), [real, b.const(np.asarray(fraction, np.float32))])])
+        codes = b.add(e.Add(), [codes, b.add(LooseCast(dtype=DType.INT32), [part])])
+    if y.quant.zero_point[0]:
+        codes = b.add(e.Add(), [codes, b.const(np.asarray(y.quant.zero_point[0], np.int32))])
+    return list(b.add_typed(Bitcast(dtype=y.dtype), [codes], [y.type]))
+
+
 def quantize_by_arithmetic(node: Node, b: Builder) -> list[Value] | None:
     """Quantize by its formula, on float32: for codes that no kernel makes."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
@@ -141,7 +170,7 @@ def cast_to_low_bits(node: Node, b: Builder) -> list[Value] | None:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    Quantize: (quantize_by_arithmetic,),
+    Quantize: (quantize_widened, quantize_by_arithmetic),
     Dequantize: (dequantize_by_arithmetic,),
     DynamicQuantize: (decompose_dynamic_quantize,),
     Cast: (cast_by_bits, cast_by_floats),

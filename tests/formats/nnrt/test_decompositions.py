@@ -182,3 +182,20 @@ def test_memories_of_codes_are_those_of_numbers():
         assert np.abs(seen.astype(int) - wanted).max() <= 1
         before = wanted
     assert np.abs(want).max() > 20
+
+
+@pytest.mark.parametrize("api", [1, 2])
+def test_finer_codes_of_32_bits_keep_all_their_digits(api):
+    """Results have 27 bits, where float32 has 24."""
+    coarse, fine = Quant.per_tensor(0.000494312437, 3), Quant.per_tensor(1.49011612e-07, -5)
+    graph = Graph("net")
+    b = Builder(graph)
+    x = b.input("x0", DType.INT16, (1, 999), quant=coarse)
+    graph.outputs = [b.add(Quantize(dtype=DType.INT32), [x], quant=fine, name="y")]
+    codes = np.linspace(-32768, 32767, 999).astype(np.int16).reshape(1, 999)
+    written = to_nnrt(Model([Signature("", graph)]), api=api).model
+    assert not findings(written, api)
+    (result,) = nnconv.compile(import_model(written), "reference").run({"x0": codes}).values()
+    wanted = np.round((codes.astype(np.float64) - 3) * coarse.scale[0] / fine.scale[0]) - 5
+    assert np.abs(wanted).max() > 1 << 26
+    assert np.abs(result - wanted).max() <= 1
