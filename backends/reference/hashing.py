@@ -6,7 +6,7 @@ import numpy as np
 from nnconv.backends.reference.executor import Array, Kernel
 
 from nnconv.ir.op import Op
-from nnconv.ops.hashing import LshProjection
+from nnconv.ops.hashing import HashtableLookup, LshProjection
 
 _MASK = (1 << 64) - 1
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
@@ -148,4 +148,15 @@ def lsh_projection(
     return [numbers + (np.arange(count) << width) if op.apart else numbers]
 
 
-KERNELS: dict[type[Op], Kernel] = {LshProjection: lsh_projection}
+def hashtable_lookup(op: HashtableLookup, lookups: Array, keys: Array, rows: Array) -> list[Array]:
+    """HashtableLookup."""
+    places = {int(key): place for place, key in reversed(list(enumerate(keys.tolist())))}
+    found = np.zeros((len(lookups), *rows.shape[1:]), rows.dtype)
+    hits = np.zeros(len(lookups), np.uint8)
+    for number, key in enumerate(lookups.tolist()):
+        if key in places:
+            found[number], hits[number] = rows[places[key]], 1
+    return [found, hits]
+
+
+KERNELS: dict[type[Op], Kernel] = {HashtableLookup: hashtable_lookup, LshProjection: lsh_projection}

@@ -324,7 +324,7 @@ def _proposed(
     return _at(b, scores, taken), _at(b, placed, taken), number
 
 
-def _widened(node: Node, b: Builder) -> list[Value] | None:
+def widened(node: Node, b: Builder) -> list[Value] | None:
     """Halves are computed with in float32."""
     if not any(v is not None and v.dtype is DType.FLOAT16 for v in node.inputs):
         return None
@@ -343,11 +343,11 @@ def _as(b: Builder, value: Value | None, old: DType, new: DType) -> Value | None
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     LimitedBoxes: (
-        _widened,
+        widened,
         decompose_limited_boxes,
     ),
     Proposals: (
-        _widened,
+        widened,
         decompose_proposals,
     ),
 }

@@ -1,4 +1,4 @@
-"""Ops on the bytes of tensors."""
+"""Ops on the bytes of tensors, and on tables of keys."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from nnconv.ir.types import Dim, TensorType
 
 MOST_BITS = 32
 """Results are int32."""
+
+_KEYS = frozenset({DType.INT32})
 
 
 @op_class
@@ -47,3 +49,28 @@ class LshProjection(Op):
             known = isinstance(rows, int) and isinstance(bits, int)
             count = (rows * bits if known else None) if self.dense else rows
         return (TensorType(DType.INT32, (count,)),)
+
+
+class HashtableLookup(Op):
+    """Rows of a table by their keys.
+
+    Operands: keys to look up, int32 [K]; the table's keys, int32 [N], in ascending order; its rows
+    [N, ...]. Results: the rows [K, ...], where there is none zeros, also of codes; whether there
+    is one, 1 or 0, uint8 [K]. NNAPI HASHTABLE_LOOKUP.
+    """
+
+    operands: ClassVar[tuple[Operand, ...]] = (
+        Operand("lookups", _KEYS),
+        Operand("keys", _KEYS),
+        Operand("rows", ANY),
+    )
+    quant_rule: ClassVar[QuantRule] = QuantRule.EXACT
+
+    def infer(self, types: Types) -> tuple[TensorType, ...]:
+        lookups, keys, rows = (operand_type(types, i) for i in range(3))
+        count = (require_rank(lookups.shape, 1, "lookups") or (None,))[0]
+        require_rank(keys.shape, 1, "keys")
+        if rows.shape == ():
+            raise ValueError("a table of rank 0, must have rows")
+        shape = None if rows.shape is None else (count, *rows.shape[1:])
+        return TensorType(rows.dtype, shape, rows.quant), TensorType(DType.UINT8, (count,))

@@ -1,4 +1,4 @@
-"""Ops on bytes."""
+"""Ops on bytes, and on tables of keys."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,8 @@ from nnconv.errors import GraphError, UnsupportedError
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph
-from nnconv.ops.hashing import LshProjection
+from nnconv.ir.quant import Quant
+from nnconv.ops.hashing import HashtableLookup, LshProjection
 from support.onnx_spine import IrCase, check_ir, on_litert
 from support.spine import Case, check
 from support.tflite_spine import check_tflite
@@ -121,7 +122,30 @@ APART = LshProjection(dense=False, apart=True)
 ROWS = np.random.default_rng(2).integers(-100, 100, (3, 150)).astype(np.int8)
 FLOATS = np.random.default_rng(3).standard_normal((3, 2, 2)) * 1e3
 
+
+def lookup_case(name, table, *, quant=None):
+    lookups, keys = np.int32([7, 3, 5, 7, 2]), np.int32([2, 5, 6, 7])
+    rows = [table[3], 0 * table[0], table[1], table[3], table[0]]
+
+    def build(b):
+        values = [b.input("lookups", DType.INT32, (5,)), b.input("keys", DType.INT32, (4,))]
+        values.append(b.input("rows", DType.of(table), table.shape, quant=quant))
+        return b.add_many(HashtableLookup(), values)
+
+    return IrCase(
+        f"lookup-{name}",
+        build,
+        [lookups, keys, table],
+        expected=[np.stack(rows), np.uint8([1, 0, 1, 1, 1])],
+    )
+
+
 IR_CASES = [
+    lookup_case("floats", np.float32([[1, 2], [3, 4], [5, 6], [7, 8]])),
+    lookup_case("numbers", np.int32([1, 3, 5, 7])),
+    lookup_case(
+        "codes", np.uint8([[1, 2], [3, 4], [5, 6], [7, 8]]), quant=Quant.per_tensor(0.5, 3)
+    ),
     *(projection(f"bytes_{size}", DENSE, ROWS[:, :size]) for size in (1, 3, 4, 9, 20, 40, 70, 150)),
     projection("numbers", PLAIN, ROWS[:, :6].astype(np.int16)),
     projection("apart", APART, ROWS[:, :6].astype(np.int64)),

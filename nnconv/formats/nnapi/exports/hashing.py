@@ -1,4 +1,4 @@
-"""Ops on the bytes of tensors."""
+"""Ops on the bytes of tensors, and on tables of keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from nnconv.formats.nnapi.exporter import Exporter, Target
 from nnconv.formats.nnapi.types import LSHProjectionType
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
-from nnconv.ops.hashing import LshProjection
+from nnconv.ops.hashing import HashtableLookup, LshProjection
 
 
 def export_lsh_projection(node: Node, t: Target) -> None:
@@ -30,4 +30,13 @@ def export_lsh_projection(node: Node, t: Target) -> None:
     t.emit("LSH_PROJECTION", inputs, node.outputs[0])
 
 
-EXPORTERS: dict[type[Op], Exporter] = {LshProjection: export_lsh_projection}
+def export_hashtable_lookup(node: Node, t: Target) -> None:
+    """HASHTABLE_LOOKUP."""
+    inputs = dict(zip(("lookups", "keys", "values"), node.inputs, strict=True))
+    t.emit("HASHTABLE_LOOKUP", inputs, node.outputs)
+
+
+EXPORTERS: dict[type[Op], Exporter] = {
+    HashtableLookup: export_hashtable_lookup,
+    LshProjection: export_lsh_projection,
+}

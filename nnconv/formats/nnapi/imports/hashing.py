@@ -1,10 +1,10 @@
-"""Operations on the bytes of tensors."""
+"""Operations on the bytes of tensors, and on tables of keys."""
 
 from __future__ import annotations
 
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.formats.nnapi.types import LSHProjectionType
-from nnconv.ops.hashing import LshProjection
+from nnconv.ops.hashing import HashtableLookup, LshProjection
 
 
 def import_lsh_projection(s: Source) -> None:
@@ -18,4 +18,12 @@ def import_lsh_projection(s: Source) -> None:
     s.emit(op, [seeds, x, weights])
 
 
-IMPORTERS: dict[str, Importer] = {"LSH_PROJECTION": import_lsh_projection}
+def import_hashtable_lookup(s: Source) -> None:
+    """HASHTABLE_LOOKUP."""
+    s.emit(HashtableLookup(), [s.operand(name) for name in ("lookups", "keys", "values")])
+
+
+IMPORTERS: dict[str, Importer] = {
+    "HASHTABLE_LOOKUP": import_hashtable_lookup,
+    "LSH_PROJECTION": import_lsh_projection,
+}

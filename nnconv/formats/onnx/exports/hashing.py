@@ -7,11 +7,12 @@ import numpy as np
 from nnconv.errors import Reason
 from nnconv.formats.onnx.exact import reread
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.spelled import export_in_parts
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import static_shape
-from nnconv.ops.hashing import LshProjection
+from nnconv.ops.hashing import HashtableLookup, LshProjection
 
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 """FarmHash's constants."""
@@ -272,4 +273,7 @@ def export_lsh_projection(node: Node, t: Target) -> None:
     t.set_stored(node.outputs[0], t.cast(bits, DType.INT32))
 
 
-EXPORTERS: dict[type[Op], Exporter] = {LshProjection: export_lsh_projection}
+EXPORTERS: dict[type[Op], Exporter] = {
+    HashtableLookup: export_in_parts,
+    LshProjection: export_lsh_projection,
+}
