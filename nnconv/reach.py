@@ -206,10 +206,29 @@ def _least_level(
 _LEAST = {"nnapi": _least_level, "nnrt": _least_api}
 
 
+def _when_read(read: Callable[[], Model]) -> list[Finding]:
+    """What a model breaks of rules that count when it runs, as reading it tells."""
+    from nnconv.formats.findings import BrokenModelError
+
+    try:
+        read()
+    except BrokenModelError as error:
+        return list(error.findings)
+    except UnsupportedError:
+        return []  # that is nnconv's limit, not the format's
+    return []
+
+
+def _others(found: list[Finding], known: list[Finding]) -> list[Finding]:
+    """Findings on operations and tensors that aren't known to break something already."""
+    places = {finding.where for finding in known}
+    return [finding for finding in found if finding.where not in places]
+
+
 def _check_nnapi(source: str, level: int | None) -> CheckReport:
-    """What a file with an NNAPI model breaks of NNAPI's rules."""
+    """What a file with an NNAPI model breaks of NNAPI's rules, those of running it included."""
     from nnconv.formats.nnapi.check import findings
-    from nnconv.formats.nnapi.reader import read_wire
+    from nnconv.formats.nnapi.reader import import_model, read_wire
     from nnconv.formats.nnapi.types import LEVELS, NEWEST_LEVEL
 
     if level is not None and (type(level) is not int or level not in LEVELS):
@@ -225,6 +244,8 @@ def _check_nnapi(source: str, level: int | None) -> CheckReport:
         return Obstacle(op, finding.where, finding.message, reason, hint, finding.level)
 
     found = findings(wire)
+    if all(finding.level is not None for finding in found):  # else it isn't run
+        found += _when_read(lambda: import_model(wire))
     levels = [finding.level for finding in found]
     known = [level for level in levels if level is not None]
     least = max([LEVELS[0], *known]) if len(known) == len(levels) else None
@@ -235,14 +256,18 @@ def _check_nnapi(source: str, level: int | None) -> CheckReport:
 
 def _check_nnrt(source: str, api: int | None) -> CheckReport:
     """What a file with an NNRt model breaks of NNRt's rules, and what a device would refuse."""
-    from nnconv.formats.nnrt.check import findings
+    from nnconv.formats.nnrt.check import build_findings, findings
     from nnconv.formats.nnrt.file import read
+    from nnconv.formats.nnrt.reader import import_model
     from nnconv.formats.nnrt.types import VERSIONS
 
     if api is not None and (type(api) is not int or api not in VERSIONS):
         raise UsageError(f"API version {api}; allowed are {', '.join(map(str, VERSIONS))}")
     wire = read(source)
     found = {version: findings(wire, version) for version in VERSIONS}
+    if not build_findings(wire, wire.api):
+        wrong = _when_read(lambda: import_model(wire))
+        found = {version: those + _others(wrong, those) for version, those in found.items()}
 
     def obstacle(finding: Finding) -> Obstacle:
         op = wire.operations[finding.operation].type.name if finding.operation >= 0 else ""

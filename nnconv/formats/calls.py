@@ -7,55 +7,21 @@ output of the model.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from pkgutil import iter_modules
-from types import ModuleType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
 import numpy as np
 
-from nnconv.errors import (
-    GraphError,
-    InvalidModelError,
-    Reason,
-    UnsupportedError,
-    UnsupportedItem,
-    UsageError,
-)
-from nnconv.formats.findings import Step, run_order
-from nnconv.ir.builder import Builder, infer
+from nnconv.errors import InvalidModelError, UnsupportedError, UnsupportedItem, UsageError
+from nnconv.formats.findings import BrokenModelError, Finding, Step, run_order
+from nnconv.formats.source import Integer, OpSource
+from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Model, Origin, Signature, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType, merge_shapes
-
-Built = TypeVar("Built")
-
-Integer: TypeAlias = int
-Number: TypeAlias = float
-"""What sources, whose methods have those names, can't call so."""
-
-
-class NotConvertible(Exception):  # noqa: N818 - a refusal that the driver collects, not an error
-    """Raised by an importer for an operation that can't be imported; the driver collects all."""
-
-    def __init__(self, item: UnsupportedItem) -> None:
-        super().__init__(str(item))
-        self.item = item
-
-
-def gather_importers(package: ModuleType) -> dict[str, Callable[[Any], None]]:
-    """Every importer by the operation's name, from the ``IMPORTERS`` of a package's modules."""
-    table: dict[str, Callable[[Any], None]] = {}
-    for module in iter_modules(package.__path__):
-        family = import_module(f"{package.__name__}.{module.name}")
-        for name, importer in family.IMPORTERS.items():
-            assert name not in table, f"two importers of {name}"
-            table[name] = importer
-    return table
 
 
 class StepImport(ABC):
@@ -67,17 +33,22 @@ class StepImport(ABC):
         graph: what is being built.
         values: IR value of each operand that has one, by index.
         unsupported: what can't be imported.
+        faults: what operations break of the format's rules.
+        number: which of the model's graphs it is; -1 for the main one.
     """
 
     format: str
     """The format's name."""
 
-    def __init__(self, name: str, *, path: str, label: str) -> None:
+    def __init__(self, name: str, *, path: str, label: str, number: int = -1) -> None:
         self.path = path
+        self.number = number
         self.label = f"{label}, " if label else ""
         self.graph = Graph(name or label)
         self.values: dict[int, Value] = {}
         self.unsupported: list[UnsupportedItem] = []
+        self.faults: list[Finding] = []
+        self._doubtful: set[int] = set()
 
     # What a format says of its models.
 
@@ -110,38 +81,49 @@ class StepImport(ABC):
     def run_steps(
         self, operations: Sequence[Step], outputs: Sequence[int], table: Mapping[str, Any]
     ) -> Graph:
-        """Import every operation; what can't be imported is collected in ``unsupported``.
+        """Import every operation; ``unsupported`` and ``faults`` collect what keeps it from that.
 
         Raises:
-            InvalidModelError: when an operation breaks a rule of the format.
+            InvalidModelError: when the operations form a circle.
         """
         order = run_order(operations)
         if order is None:
             raise InvalidModelError("its operations form a circle", path=self.path)
         for index in order:
             self._import(operations[index], index, table)
-        if not self.unsupported:
+        if not self.unsupported and not self.faults:
             self.graph.outputs = [self.value(index) for index in outputs]
         return self.graph
 
     def _import(self, operation: Step, index: int, table: Mapping[str, Any]) -> None:
         source = self.source_of(operation, index)
-        try:
+        before = len(self.faults)
+
+        def read() -> None:
+            source.demand()
             importer = table.get(source.name)
             if importer is None:
                 raise source.unsupported("nnconv can't read this operation yet")
             importer(source)
-        except NotConvertible as refusal:
-            self.unsupported.append(refusal.item)
-        except GraphError as error:
-            raise source.fail(error.message) from error
-        except (ArithmeticError, LookupError, ValueError) as error:
-            raise source.misfit(error) from error
-        if self.unsupported:
-            # Give results to an operation that failed, so that the rest can be looked at as well.
-            for place in operation.outputs:
-                if place not in self.values:
-                    self.values[place] = Value(self.name_of(place), self.stated(place))
+
+        try:
+            self.unsupported.extend(source.attempt(read))
+        except BrokenModelError as error:
+            self.faults += error.findings
+        is_doubtful = not self._doubtful.isdisjoint(operation.inputs)
+        if is_doubtful:
+            del self.faults[before:]  # they may be due to what stands in for its inputs
+        if self.unsupported or self.faults:
+            self._stand_in(operation, is_doubtful=is_doubtful)
+
+    def _stand_in(self, operation: Step, *, is_doubtful: bool) -> None:
+        """Give results to an operation that failed, so that the rest can be looked at as well."""
+        for place in operation.outputs:
+            if place not in self.values:
+                self.values[place] = Value(self.name_of(place), self.stated(place))
+                self._doubtful.add(place)
+            elif is_doubtful:
+                self._doubtful.add(place)
 
     def value(self, index: int, reader: StepSource | None = None) -> Value:
         """The IR value of an operand: what produced it, an input, or a constant.
@@ -194,8 +176,11 @@ def imported(scope: StepImport, outputs: Sequence[int]) -> Model:
     """The model whose graph was imported.
 
     Raises:
+        InvalidModelError: operations break rules of the format; all that do are listed.
         UnsupportedError: it has operations that can't be imported; all of them are listed.
     """
+    if scope.faults:
+        raise BrokenModelError(list(dict.fromkeys(scope.faults)), path=scope.path)
     if scope.unsupported:
         raise UnsupportedError(dict.fromkeys(scope.unsupported), path=scope.path)
     entry = Signature(
@@ -207,25 +192,39 @@ def imported(scope: StepImport, outputs: Sequence[int]) -> Model:
     return Model(signatures=[entry], format=scope.format, source=scope.path)
 
 
-class StepSource(ABC):
+class StepSource(OpSource):
     """One operation being imported: what adds nodes for it, and where its results go.
 
     Attributes:
-        name: the operation's name.
         outputs: indices of its results.
-        builder: adds nodes to the graph under construction; its origin is this operation's.
-        where: its place, for messages.
     """
 
-    __slots__ = ("_scope", "builder", "name", "outputs", "where")
+    __slots__ = ("_index", "_scope", "outputs")
 
     def __init__(self, name: str, outputs: Sequence[int], index: int, scope: StepImport) -> None:
-        self.name = name
-        self.outputs = outputs
-        self._scope = scope
-        self.where = f"{scope.label}operation {index}"
         origin = Origin(scope.format, name, index, scope.label.rstrip(" ,"))
-        self.builder = Builder(scope.graph, origin=origin)
+        builder = Builder(scope.graph, origin=origin)
+        super().__init__(name, f"{scope.label}operation {index}", builder)
+        self.outputs = outputs
+        self._index = index
+        self._scope = scope
+
+    def fail(self, message: str) -> BrokenModelError:
+        """The exception to raise for an operation that breaks a rule of the format."""
+        where = f"{self.where} ({self.name})"
+        found = Finding(where, message, operation=self._index, graph=self._scope.number)
+        return BrokenModelError([found], path=self._scope.path)
+
+    def demand(self) -> None:
+        """See that the operands are what the format's tables say, before they are read.
+
+        Raises:
+            InvalidModelError: they aren't.
+        """
+
+    def first_name(self) -> str:
+        """What the operation's first result is called."""
+        return self._scope.name_of(self.outputs[0])
 
     # ---------------------------------------------------------------- operands
 
@@ -251,19 +250,6 @@ class StepSource(ABC):
             )
         return values
 
-    def rank(self, value: Value) -> Integer:
-        """The rank of a value.
-
-        Raises:
-            NotConvertible: when it isn't known.
-        """
-        if value.shape is None:
-            raise self.unsupported(
-                f"the rank of `{value.name}` isn't known",
-                hint="Give the shapes of the inputs (--input-shape).",
-            )
-        return len(value.shape)
-
     def of_rank(self, value: Value, rank: Integer) -> Value:
         """The value, if it has this rank, as far as that is known.
 
@@ -274,55 +260,18 @@ class StepSource(ABC):
             raise self.fail(f"`{value.name}` has rank {len(value.shape)}, must have {rank}")
         return value
 
-    def axis(self, axis: Integer, rank: Integer) -> Integer:
-        """An axis counted from the front.
-
-        Raises:
-            InvalidModelError: when it is out of range.
-        """
-        if not -rank <= axis < rank:
-            raise self.fail(f"axis {axis} is out of range for rank {rank}")
-        return axis % rank
-
     # ---------------------------------------------------------------- results
 
     @abstractmethod
     def result_quant(self, index: Integer = 0) -> Quant | None:
         """The parameters that a result gets."""
 
-    def add(
-        self,
-        op: Op,
-        inputs: Sequence[Value | None],
-        *,
-        quant: Quant | None = None,
-        dtype: DType | None = None,
-    ) -> Value:
-        """Add a node of one result that isn't the operation's own."""
-        self._demand(op, inputs)
-        name = f"{self._scope.name_of(self.outputs[0])}/{op.name}"
-        return self._checked(
-            lambda: self.builder.add(op, inputs, name=name, quant=quant, dtype=dtype)
-        )
-
-    def add_many(self, op: Op, inputs: Sequence[Value | None]) -> tuple[Value, ...]:
-        """Add a node of several results that aren't the operation's own."""
-        self._demand(op, inputs)
-        kinds = [None if v is None else v.type for v in inputs]
-        types = self._checked(lambda: infer(op, kinds))
-        return self.builder.add_typed(op, inputs, types)
-
-    def const(self, data: np.ndarray, name: str = "", *, quant: Quant | None = None) -> Value:
-        """Make a constant."""
-        return self.builder.const(data, name, quant=quant)
-
     def emit(
         self, op: Op, inputs: Sequence[Value | None], *, bodies: Sequence[Graph] = ()
     ) -> tuple[Value, ...]:
         """Add the node whose results are the operation's, in order; further ones stay its own."""
         self._demand(op, inputs)
-        kinds = [None if v is None else v.type for v in inputs]
-        inferred = list(self._checked(lambda: infer(op, kinds, bodies)))
+        inferred = self._infer(op, inputs, bodies)
         for index in range(min(len(inferred), len(self.outputs))):
             kind = inferred[index]
             quant = kind.quant if bodies else self.result_quant(index)
@@ -362,40 +311,3 @@ class StepSource(ABC):
                 f"output {index} states the dimensions {list(stated)}, "
                 f"the operation gives {list(given)}"
             )
-
-    def _demand(self, op: Op, inputs: Sequence[Value | None]) -> None:
-        """See that an op has all the operands that it can't do without, of types that it takes."""
-        for formal, value in zip_longest(op.operands, inputs[: len(op.operands)]):
-            if value is None:
-                if not formal.optional and not formal.variadic:
-                    raise self.fail(f"operand {formal.name} is missing")
-            elif value.dtype not in formal.types:
-                raise self.unsupported(f"operand {formal.name} is {value.dtype}")
-
-    def _checked(self, action: Callable[[], Built]) -> Built:
-        try:
-            return action()
-        except (GraphError, ValueError) as error:
-            raise self.fail(getattr(error, "message", str(error))) from error
-        except (ArithmeticError, LookupError) as error:
-            raise self.misfit(error) from error
-
-    # ---------------------------------------------------------------- refusals
-
-    def fail(self, message: str) -> InvalidModelError:
-        """The exception to raise for an operation that breaks a rule of the format."""
-        return InvalidModelError(
-            message, path=self._scope.path, where=f"{self.where} ({self.name})"
-        )
-
-    def misfit(self, error: Exception) -> InvalidModelError:
-        """The exception to raise where the model's numbers can't be computed with."""
-        return self.fail(f"its numbers don't fit together ({type(error).__name__}: {error})")
-
-    def unsupported(
-        self, why: str, *, reason: Reason = Reason.NOT_IMPLEMENTED, hint: str = ""
-    ) -> NotConvertible:
-        """The exception to raise for an operation that can't be imported."""
-        return NotConvertible(
-            UnsupportedItem(op=self.name, where=self.where, why=why, reason=reason, hint=hint)
-        )

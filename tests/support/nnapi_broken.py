@@ -80,10 +80,9 @@ NUMBERS: dict[str, Sequence[int]] = {
 
 FINE = {
     ("STRIDED_SLICE", "begin"),  # bounds are cut to what there is
-    ("PAD_V2", "pad_value"),
     ("TRANSPOSE_CONV_2D", "pad_bottom"),  # only takes off what there is
     ("TRANSPOSE_CONV_2D", "pad_right"),
-    ("ROI_ALIGN", "rank"),
+    ("HASHTABLE_LOOKUP", "lookups"),  # not every key is found
 }
 """Names whose numbers mean something else in an operation."""
 
@@ -123,6 +122,8 @@ class Breaker:
         """Every model that breaks one of its demands."""
         yield from self._counts()
         for place, formal in enumerate(self.match.inputs):
+            if self._operand(place).lifetime in (Lifetime.NO_VALUE, Lifetime.MODEL):
+                continue
             yield from self._types(place, formal)
             yield from self._numbers(place, formal)
             yield from self._shapes(place, formal)
@@ -134,6 +135,9 @@ class Breaker:
                     yield Broken(name, rule["stage"], model, rule.get("level"))
 
     # ---------------------------------------------------------------- helpers
+
+    def _operand(self, place: int) -> Operand:
+        return self.model.main.operands[self.operation.inputs[place]]
 
     def index(self, name: str) -> int:
         """The first operand of a name."""
@@ -191,18 +195,16 @@ class Breaker:
             return
         index = self.operation.inputs[place]
         seen = self.model.main.operands[index]
-        if seen.lifetime is Lifetime.MODEL:
-            return
         strange = OperandCode.UINT32 if seen.is_scalar else OperandCode.TENSOR_QUANT16_SYMM
         taken = {t for s in self.match.spec.signatures for t in s.types.values()}
-        if strange in taken:
+        if strange in taken | set(formal.types or ()):
             return
         scale = 1.0 if strange in ZERO_POINTS else 0.0
         model = self.changed(index, type=strange, scale=scale, zero_point=0, channel_quant=None)
         yield Broken(f"type of {formal.name}", BUILD, model)
 
     def _numbers(self, place: int, formal: OperandSpec) -> Iterator[Broken]:
-        operand = self.model.main.operands[self.operation.inputs[place]]
+        operand = self._operand(place)
         if operand.data is None or (self.match.spec.name, formal.name) in FINE:
             return
         numbers = list(NUMBERS.get(formal.name, ()))
@@ -220,7 +222,7 @@ class Breaker:
     def _shapes(self, place: int, formal: OperandSpec) -> Iterator[Broken]:
         index = self.operation.inputs[place]
         operand = self.model.main.operands[index]
-        if operand.is_scalar or not operand.dimensions or operand.lifetime is Lifetime.MODEL:
+        if operand.is_scalar or not operand.dimensions:
             return
         if formal.rank is not None and formal.rank[1] is not None:
             more = (1,) * (formal.rank[1] + 1 - len(operand.dimensions))
@@ -240,18 +242,18 @@ class Breaker:
         return any(
             name in (formal.dims or ())
             for other, formal in enumerate(self.match.inputs)
-            if other != place and self.model.main.operands[self.operation.inputs[other]].dimensions
+            if other != place and self._operand(other).lifetime is not Lifetime.NO_VALUE
         )
 
     def _outputs(self) -> Iterator[Broken]:
         for place, formal in enumerate(self.match.outputs):
             index = self.operation.outputs[place]
             operand = self.model.main.operands[index]
-            if formal.quant.get(operand.type.name, formal.quant.get("any")) is not None:
-                if operand.type in ZERO_POINTS:
-                    model = self.changed(index, scale=operand.scale * 2)
-                    yield Broken(f"scale of {formal.name}", COMPUTE, model)
-            if not operand.is_scalar and operand.dimensions and 0 not in operand.dimensions:
+            is_fixed = formal.quant.get(operand.type.name, formal.quant.get("any")) is not None
+            if is_fixed and operand.type in ZERO_POINTS:
+                model = self.changed(index, scale=operand.scale * 2)
+                yield Broken(f"scale of {formal.name}", COMPUTE, model)
+            if operand.is_known and not operand.is_scalar and formal.name != "scratch":
                 dimensions = (*operand.dimensions[:-1], operand.dimensions[-1] + 1)
                 yield Broken(
                     f"extents of {formal.name}", COMPUTE, self.changed(index, dimensions=dimensions)
@@ -320,11 +322,9 @@ def _inner(b: Breaker, rule: Rule) -> Iterator[Model]:  # noqa: ARG001 - all are
     model = copied(b.model)
     for graph in model.referenced:
         for index in graph.inputs:
-            graph.operands[index].type = OperandCode.TENSOR_FLOAT16
-    yield model
-    model = copied(b.model)
-    graph = model.referenced[0]
-    graph.outputs = (*graph.outputs, *graph.outputs)
+            is_half = graph.operands[index].type is OperandCode.TENSOR_FLOAT16
+            other = OperandCode.TENSOR_FLOAT32 if is_half else OperandCode.TENSOR_FLOAT16
+            graph.operands[index].type = other
     yield model
 
 

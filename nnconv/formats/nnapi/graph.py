@@ -35,6 +35,7 @@ class GraphImport(StepImport):
         *,
         path: str = "",
         label: str = "",
+        number: int = -1,
         omitted: Collection[int] = (),
         shapes: Mapping[int, Shape] | None = None,
     ) -> None:
@@ -43,7 +44,7 @@ class GraphImport(StepImport):
         ``omitted`` are inputs that a run gives nothing for; they are no inputs of what is built.
         ``shapes`` take the place of inputs' dimensions.
         """
-        super().__init__(source.name, path=path, label=label)
+        super().__init__(source.name, path=path, label=label, number=number)
         self.model = model
         self.source = source
         self._omitted = frozenset(omitted)
@@ -57,12 +58,12 @@ class GraphImport(StepImport):
         }
 
     def run(self, given: Sequence[TensorType] | None = None) -> Graph:
-        """Import every operation; what can't be imported is collected in ``unsupported``.
+        """Import every operation; what keeps some from that is collected.
 
         ``given`` says what the inputs are, where the model doesn't.
 
         Raises:
-            InvalidModelError: when an operation breaks a rule of NNAPI.
+            InvalidModelError: when an operation has a form that NNAPI doesn't know.
         """
         for number, index in enumerate(self.source.inputs):
             if index not in self._omitted:

@@ -20,13 +20,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import nnconv.formats.nnapi.imports as op_package
-from nnconv.formats.calls import Integer, NotConvertible, Number, StepSource, gather_importers
+from nnconv.formats.calls import StepSource
+from nnconv.formats.nnapi.extents import extent_faults
 from nnconv.formats.nnapi.table import Match
 from nnconv.formats.nnapi.types import ZERO_POINTS, FuseCode
 from nnconv.formats.nnapi.wire import Lifetime, Operand, Operation
+from nnconv.formats.source import Integer, NotConvertible, Number, gather_importers
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Activation, Layout
 from nnconv.ir.quant import Quant
+from nnconv.ir.types import Shape
 
 if TYPE_CHECKING:
     from nnconv.formats.nnapi.graph import GraphImport
@@ -65,6 +68,26 @@ class Source(StepSource):
         self.op = op
         self.match = match
         self.scope = scope
+
+    def demand(self) -> None:
+        """See that the operands have the extents that they must have.
+
+        Raises:
+            InvalidModelError: they don't.
+        """
+        for fault in extent_faults(self.match, self._shape_at, nchw=self._is_nchw()):
+            raise self.fail(fault)
+
+    def _shape_at(self, position: Integer) -> Shape:
+        index = self.op.inputs[position]
+        return None if self.scope.is_omitted(index) else self.scope.value(index, self).shape
+
+    def _is_nchw(self) -> bool:
+        place = self.match.variant.layout
+        if place is None or place >= len(self.op.inputs):
+            return False
+        data = self.scope.source.operands[self.op.inputs[place]].data
+        return data is not None and bool(data.any())
 
     # ---------------------------------------------------------------- operands
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from nnconv.errors import InvalidModelError
 from nnconv.formats.calls import StepImport
+from nnconv.formats.findings import BrokenModelError, Finding
 from nnconv.formats.nnrt.importer import Source, importers
 from nnconv.formats.nnrt.table import match
 from nnconv.formats.nnrt.types import DTYPES, OperationType
@@ -42,10 +42,10 @@ class GraphImport(StepImport):
         self._binding = frozenset(source.outputs)
 
     def run(self) -> Graph:
-        """Import every operation; what can't be imported is collected in ``unsupported``.
+        """Import every operation; what keeps some from that is collected.
 
         Raises:
-            InvalidModelError: when an operation breaks a rule of NNRt.
+            InvalidModelError: when a tensor breaks a rule of NNRt.
         """
         for index in self.source.inputs:
             kind = self.stated(index)
@@ -70,7 +70,7 @@ class GraphImport(StepImport):
         tensor = self.source.tensors[index]
         dtype = DTYPES.get(tensor.data_type)
         if dtype is None:
-            raise InvalidModelError("it has no type of elements", path=self.path, where=_at(index))
+            raise self._broken(index, "it has no type of elements")
         shape = tuple(None if extent < 0 else extent for extent in tensor.dimensions)
         return TensorType(dtype, shape, self._quant(index, dtype, shape))
 
@@ -81,20 +81,20 @@ class GraphImport(StepImport):
         with np.errstate(over="ignore"):
             scales = np.asarray(given.scales, np.float64).astype(np.float32)
         if not (np.isfinite(scales).all() and (scales > 0).all()):
-            raise InvalidModelError(
-                "it has a scale that isn't above 0", path=self.path, where=_at(index)
-            )
+            raise self._broken(index, "it has a scale that isn't above 0")
         if len(given.scales) == 1:
             return Quant.per_tensor(given.scales[0], given.zero_points[0])
         axis = self._axes.get(index, 0)
         extent = shape[axis] if axis < len(shape) else 1
         if extent not in (None, len(given.scales)):
-            raise InvalidModelError(
-                f"it has {len(given.scales)} scales for {extent} indices of dimension {axis}",
-                path=self.path,
-                where=_at(index),
+            count = len(given.scales)
+            raise self._broken(
+                index, f"it has {count} scales for {extent} indices of dimension {axis}"
             )
         return Quant.per_channel(given.scales, given.zero_points, axis=axis)
+
+    def _broken(self, index: int, message: str) -> BrokenModelError:
+        return BrokenModelError([Finding(f"tensor {index}", message)], path=self.path)
 
     def is_binding(self, index: int) -> bool:
         """Whether the extents that the model states of a result must be right."""
@@ -103,10 +103,6 @@ class GraphImport(StepImport):
     def data_of(self, index: int) -> np.ndarray | None:
         """The elements of a constant; None for any other tensor."""
         return self.source.tensors[index].data
-
-
-def _at(index: int) -> str:
-    return f"tensor {index}"
 
 
 def _channel_axes(source: WireGraph) -> dict[int, int]:

@@ -46,7 +46,7 @@ def check_branching(model: Model, *, path: str = "") -> None:
 
 
 def _body(s: Source, name: str, given: Sequence[TensorType] | None) -> Graph | None:
-    """The graph of a referenced model; None if some of its operations can't be imported."""
+    """The graph of a referenced model; None if some of its operations aren't imported."""
     index = s.wire(name).value
     if not isinstance(index, int):
         raise s.fail(f"{name} refers to no model")
@@ -54,10 +54,11 @@ def _body(s: Source, name: str, given: Sequence[TensorType] | None) -> Graph | N
         raise s.unsupported(f"more than {MOST_DEPTH} models are inside of one another")
     label = f"{s.scope.label}model {index}"
     source = s.scope.model.referenced[index]
-    scope = GraphImport(s.scope.model, source, path=s.scope.path, label=label)
+    scope = GraphImport(s.scope.model, source, path=s.scope.path, label=label, number=index)
     graph = scope.run(given)
     s.scope.unsupported += scope.unsupported
-    return None if scope.unsupported else graph
+    s.scope.faults += scope.faults
+    return None if scope.unsupported or scope.faults else graph
 
 
 def import_if(s: Source) -> None:
