@@ -186,7 +186,5 @@ def check_places(plain: dict[str, Any], what: str, count: int, place: str = "") 
         if any(i >= count for i in (*entry.get("params", ()), *entry["inputs"], *entry["outputs"])):
             raise JsonError(f"{label}operations[{index}]: {what} beyond the {count} there are")
     if any(i >= count for i in (*plain["inputs"], *plain["outputs"])):
-        head = f"{place}: " if place else ""
-        raise JsonError(
-            f"{head}an input or output beyond the {count} {what.rsplit(maxsplit=1)[-1]}s there are"
-        )
+        where = f"{place}: " if place else ""
+        raise JsonError(f"{where}an input or output, {what} beyond the {count} there are")

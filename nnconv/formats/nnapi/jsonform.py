@@ -6,6 +6,7 @@ whether a model keeps NNAPI's rules is for :mod:`nnconv.formats.nnapi.check` to 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,9 +128,8 @@ def from_plain(plain: Any, tensors: Tensors) -> Model:
 
 
 def _read_graph(plain: dict[str, Any], place: str, tensors: Tensors) -> Graph:
-    operands = each(
-        plain["operands"], lambda entry: _read_operand(entry, tensors), f"{place}.operands"
-    )
+    read = partial(_read_operand, tensors=tensors)
+    operands = each(plain["operands"], read, f"{place}.operands")
     check_places(plain, "an operand", len(operands), place)
     operations = [
         Operation(OperationCode[entry["type"]], entry["inputs"], entry["outputs"])

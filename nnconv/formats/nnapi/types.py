@@ -6,77 +6,58 @@ Members have the C names less ``ANEURALNETWORKS_`` and what an enumeration's own
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from nnconv.formats.enums import Code
 from nnconv.ir.dtype import DType
 from nnconv.schemas import read_schema
 
 _ENUMS: dict[str, dict[str, int]] = read_schema("nnapi/enums.json")
 
-if TYPE_CHECKING:
-    # What mypy can't see: the members come from the schema.
-    from enum import EnumMeta
 
-    class _Members(EnumMeta):
-        def __getattr__(cls, name: str) -> Any: ...
+class OperandCode(Code, members=_ENUMS["OperandCode"]):
+    """Types of operands."""
 
-    class _Code(IntEnum, metaclass=_Members):
-        pass
 
-    class OperandCode(_Code):
-        """Types of operands."""
+class OperationCode(Code, members=_ENUMS["OperationCode"]):
+    """Operations."""
 
-    class OperationCode(_Code):
-        """Operations."""
 
-    class FuseCode(_Code):
-        """Activations fused into an operation."""
+class FuseCode(Code, members=_ENUMS["FuseCode"]):
+    """Activations fused into an operation."""
 
-    class PaddingCode(_Code):
-        """Implicit paddings."""
 
-    class PreferenceCode(_Code):
-        """What a compilation should favour."""
+class PaddingCode(Code, members=_ENUMS["PaddingCode"]):
+    """Implicit paddings."""
 
-    class DeviceTypeCode(_Code):
-        """Kinds of devices."""
 
-    class FeatureLevelCode(_Code):
-        """Feature levels as the API gives them: an Android API level for the first five."""
+class PreferenceCode(Code, members=_ENUMS["PreferenceCode"]):
+    """What a compilation should favour."""
 
-    class ResultCode(_Code):
-        """What a call gives."""
 
-    class DurationCode(_Code):
-        """Which duration to measure."""
+class DeviceTypeCode(Code, members=_ENUMS["DeviceTypeCode"]):
+    """Kinds of devices."""
 
-    class PriorityCode(_Code):
-        """Priorities of compilations."""
 
-    class LSHProjectionType(_Code):
-        """Kinds of LSH_PROJECTION."""
+class FeatureLevelCode(Code, members=_ENUMS["FeatureLevelCode"]):
+    """Feature levels as the API gives them: an Android API level for the first five."""
 
-else:
 
-    def _enum(name: str, doc: str) -> type[IntEnum]:
-        made = IntEnum(name, _ENUMS[name], module=__name__)
-        made.__doc__ = doc
-        return made
+class ResultCode(Code, members=_ENUMS["ResultCode"]):
+    """What a call gives."""
 
-    OperandCode = _enum("OperandCode", "Types of operands.")
-    OperationCode = _enum("OperationCode", "Operations.")
-    FuseCode = _enum("FuseCode", "Activations fused into an operation.")
-    PaddingCode = _enum("PaddingCode", "Implicit paddings.")
-    PreferenceCode = _enum("PreferenceCode", "What a compilation should favour.")
-    DeviceTypeCode = _enum("DeviceTypeCode", "Kinds of devices.")
-    FeatureLevelCode = _enum("FeatureLevelCode", "Feature levels as the API gives them.")
-    ResultCode = _enum("ResultCode", "What a call gives.")
-    DurationCode = _enum("DurationCode", "Which duration to measure.")
-    PriorityCode = _enum("PriorityCode", "Priorities of compilations.")
-    LSHProjectionType = _enum("LSHProjectionType", "Kinds of LSH_PROJECTION.")
+
+class DurationCode(Code, members=_ENUMS["DurationCode"]):
+    """Which duration to measure."""
+
+
+class PriorityCode(Code, members=_ENUMS["PriorityCode"]):
+    """Priorities of compilations."""
+
+
+class LSHProjectionType(Code, members=_ENUMS["LSHProjectionType"]):
+    """Kinds of LSH_PROJECTION."""
+
 
 MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES = _ENUMS["Constants"]["MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES"]
 """Operand values up to so many bytes are copied when they are given."""

@@ -6,6 +6,7 @@ whether a model keeps NNRt's rules is for :mod:`nnconv.formats.nnrt.check` to te
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from nnconv.errors import InvalidModelError
@@ -82,7 +83,7 @@ def from_plain(plain: Any, constants: Tensors) -> Graph:
     Raises:
         JsonError: the model's parts don't fit together.
     """
-    tensors = each(plain["tensors"], lambda entry: _read_tensor(entry, constants), "tensors")
+    tensors = each(plain["tensors"], partial(_read_tensor, constants=constants), "tensors")
     check_places(plain, "a tensor", len(tensors))
     operations = [
         Operation(

@@ -6,69 +6,50 @@ Members have the C names less ``OH_NN_`` and what an enumeration's own members s
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from nnconv.formats.enums import Code
 from nnconv.ir.dtype import DType
 from nnconv.schemas import read_schema
 
 _ENUMS: dict[str, dict[str, int]] = read_schema("nnrt/enums.json")
 
-if TYPE_CHECKING:
-    # What mypy can't see: the members come from the schema.
-    from enum import EnumMeta
 
-    class _Members(EnumMeta):
-        def __getattr__(cls, name: str) -> Any: ...
+class OperationType(Code, members=_ENUMS["OperationType"]):
+    """Operations."""
 
-    class _Code(IntEnum, metaclass=_Members):
-        pass
 
-    class OperationType(_Code):
-        """Operations."""
+class TensorType(Code, members=_ENUMS["TensorType"]):
+    """What a tensor is for: data, or a parameter of some operation."""
 
-    class TensorType(_Code):
-        """What a tensor is for: data, or a parameter of some operation."""
 
-    class DataType(_Code):
-        """Types of elements."""
+class DataType(Code, members=_ENUMS["DataType"]):
+    """Types of elements."""
 
-    class FuseType(_Code):
-        """Activations fused into an operation."""
 
-    class Format(_Code):
-        """Orders of a tensor's dimensions."""
+class FuseType(Code, members=_ENUMS["FuseType"]):
+    """Activations fused into an operation."""
 
-    class DeviceType(_Code):
-        """Kinds of devices."""
 
-    class PerformanceMode(_Code):
-        """How fast a model should run."""
+class Format(Code, members=_ENUMS["Format"]):
+    """Orders of a tensor's dimensions."""
 
-    class Priority(_Code):
-        """Priorities of models."""
 
-    class ReturnCode(_Code):
-        """What a call gives."""
+class DeviceType(Code, members=_ENUMS["DeviceType"]):
+    """Kinds of devices."""
 
-else:
 
-    def _enum(name: str, doc: str) -> type[IntEnum]:
-        made = IntEnum(name, _ENUMS[name], module=__name__)
-        made.__doc__ = doc
-        return made
+class PerformanceMode(Code, members=_ENUMS["PerformanceMode"]):
+    """How fast a model should run."""
 
-    OperationType = _enum("OperationType", "Operations.")
-    TensorType = _enum("TensorType", "What a tensor is for: data, or an operation's parameter.")
-    DataType = _enum("DataType", "Types of elements.")
-    FuseType = _enum("FuseType", "Activations fused into an operation.")
-    Format = _enum("Format", "Orders of a tensor's dimensions.")
-    DeviceType = _enum("DeviceType", "Kinds of devices.")
-    PerformanceMode = _enum("PerformanceMode", "How fast a model should run.")
-    Priority = _enum("Priority", "Priorities of models.")
-    ReturnCode = _enum("ReturnCode", "What a call gives.")
+
+class Priority(Code, members=_ENUMS["Priority"]):
+    """Priorities of models."""
+
+
+class ReturnCode(Code, members=_ENUMS["ReturnCode"]):
+    """What a call gives."""
+
 
 VERSIONS = (1, 2)
 """The versions of the API: that of OpenHarmony 3.2, and today's."""

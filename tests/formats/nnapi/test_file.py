@@ -151,7 +151,7 @@ def test_operands_that_are_not_there_are_refused():
         file.from_json(json.dumps(plain))
     plain["main"]["operations"][0]["inputs"][1] = 1
     plain["main"]["outputs"] = [9]
-    with pytest.raises(InvalidModelError, match="an input or output beyond the 4"):
+    with pytest.raises(InvalidModelError, match="an input or output, an operand beyond the 4"):
         file.from_json(json.dumps(plain))
 
 

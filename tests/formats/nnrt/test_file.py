@@ -126,7 +126,7 @@ X, C = ("tensors", 0), ("tensors", 1)
         (changed(C, data_type="INT8", value=[1, 2, 128]), "tensors[1]: an element is no int8"),
         (changed(("operations", 0), op="PLUS"), 'operations[0].op: "PLUS", must be one of'),
         (changed(("operations", 0), params=[9]), "operations[0]: a tensor beyond the 4 there are"),
-        (changed(outputs=[4]), "an input or output beyond the 4 tensors there are"),
+        (changed(outputs=[4]), "an input or output, a tensor beyond the 4 there are"),
     ],
 )
 def test_a_broken_twin_is_refused(text, message):
