@@ -202,11 +202,16 @@ def _folded(builder: Recorder, evaluate: Evaluate) -> list[Node]:
         if any((element_count(v.shape) or 0) > _MOST_GROWN for v in node.outputs) and _grows(node):
             left.append(node)
             continue
+        if isinstance(node.op, Identity) and node.outputs[0] in builder.graph.outputs:
+            left.append(node)
+            continue
         arrays = evaluate(node, [None if v is None else v.data for v in node.inputs])
         for value, array in zip(node.outputs, arrays, strict=True):
             kind = TensorType(value.dtype, tuple(array.shape), value.quant)
             known = Value(value.name, kind, data=array, origin=value.origin)
             value.replace_all_uses_with(known)
-            builder.graph.replace_output(value, known)
+            if value in builder.graph.outputs:  # which no constant is
+                (own,) = builder.add_typed(Identity(), [known], [known.type], names=[value.name])
+                builder.graph.replace_output(value, own)
         builder.graph.remove(node)
     return left

@@ -9,7 +9,7 @@ import numpy as np
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
-from nnconv.ir.types import Dim, static_shape
+from nnconv.ir.types import Dim, Shape, static_shape
 from nnconv.ops.elementwise import Maximum, Minimum
 from nnconv.ops.quantize import Cast
 from nnconv.ops.shape import Concat, Reshape, ShapeOf
@@ -26,6 +26,16 @@ def ints(b: Builder, numbers: Iterable[int]) -> Value:
 def scalar(b: Builder, number: int) -> Value:
     """A constant of rank 0; what int32 can't hold saturates."""
     return b.const(np.asarray(min(max(number, -FAR), FAR), np.int32))
+
+
+def open_shape(shape: Shape) -> tuple[int, ...] | None:
+    """A Reshape's shape: -1 for the extent that isn't known; None if there are more of them."""
+    if shape is None:
+        return None
+    numbers = tuple(dim if isinstance(dim, int) else -1 for dim in shape)
+    if numbers.count(-1) > 1 or (-1 in numbers and 0 in numbers):
+        return None
+    return numbers
 
 
 def shape_of(b: Builder, x: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Elementwise ops and transposes of more dimensions than kernels take, on fewer.
+"""Ops of more dimensions than kernels take, on fewer.
 
 Neighbouring dimensions that every operand has alike become one. Where too many are left, operands
 are broadcast beforehand, which leaves one; a transpose is done in several steps.
@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import TypeAlias
 
+from nnconv.decompositions.along import ALONG, along_few
 from nnconv.decompositions.extents import extent, ints, joined
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import LayoutKind
 from nnconv.ir.types import Dim, static_shape
 from nnconv.ops.elementwise import Mul
-from nnconv.ops.shape import BroadcastTo, Reshape, Transpose
+from nnconv.ops.shape import BroadcastTo, Reshape, Squeeze, Transpose, Unsqueeze
 
 Place: TypeAlias = tuple[Value, int]
 """A value and a dimension of it, which has the extent that is meant."""
@@ -31,7 +32,30 @@ def fewer_dimensions(node: Node, b: Builder, most: int) -> list[Value] | None:
         return _transposed(node, b, most)
     if node.op.layout_kind is LayoutKind.TRANSPARENT and len(node.outputs) == 1:
         return _elementwise(node, b, most)
-    return None
+    return along_few(node, b, most)
+
+
+def could_be_fewer(node: Node, most: int) -> bool:
+    """Whether there are too many dimensions, though those of operands are fewer ones split up."""
+    op = node.op
+    if not (isinstance(op, (Transpose, *ALONG)) or op.layout_kind is LayoutKind.TRANSPARENT):
+        return False
+    values = [v for v in (*node.inputs, *node.outputs) if v is not None]
+    many = [v for v in values if len(v.shape or ()) > most]
+    return bool(many) and all(
+        v.data is not None or len(unsplit(v, most).shape or ()) <= most
+        for v in many
+        if v not in node.outputs
+    )
+
+
+def unsplit(x: Value, most: int) -> Value:
+    """What a value of many dimensions is a reshaped form of."""
+    while len(x.shape or ()) > most and x.producer is not None:
+        if not isinstance(x.producer.op, Reshape | Squeeze | Unsqueeze):
+            break
+        x = x.producer.operand(0)
+    return x
 
 
 def _elementwise(node: Node, b: Builder, most: int) -> list[Value] | None:

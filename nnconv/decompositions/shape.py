@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.extents import open_shape
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -34,21 +35,8 @@ def _three(shape: Shape, axis: int) -> tuple[int, int, int] | None:
     if shape is None:
         return None
     own = shape[axis]
-    sides = [element_count(shape[:axis]), own, element_count(shape[axis + 1 :])]
-    numbers = [-1 if not isinstance(n, int) else n for n in sides]
-    if numbers.count(-1) > 1 or (-1 in numbers and 0 in numbers):
-        return None
-    return numbers[0], numbers[1], numbers[2]
-
-
-def _shape(value: Value) -> tuple[int, ...] | None:
-    """A Reshape's shape to the type of a value."""
-    if value.shape is None:
-        return None
-    numbers = tuple(dim if isinstance(dim, int) else -1 for dim in value.shape)
-    if numbers.count(-1) > 1 or (-1 in numbers and 0 in numbers):
-        return None
-    return numbers
+    numbers = open_shape((element_count(shape[:axis]), own, element_count(shape[axis + 1 :])))
+    return None if numbers is None else (numbers[0], numbers[1], numbers[2])
 
 
 def join_in_three(node: Node, b: Builder) -> list[Value] | None:
@@ -57,7 +45,7 @@ def join_in_three(node: Node, b: Builder) -> list[Value] | None:
     assert isinstance(op, s.Concat)
     parts = [v for v in node.inputs if v is not None]
     shapes = [_three(v.shape, op.axis) for v in parts]
-    final = _shape(y)
+    final = open_shape(y.shape)
     if final is None or len(final) <= 3 or None in shapes:
         return None
     flat = [
@@ -73,7 +61,7 @@ def split_in_three(node: Node, b: Builder) -> Sequence[Value] | None:
     """Split of many dimensions in three."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, s.Split)
-    shape, finals = _three(x.shape, op.axis), [_shape(v) for v in node.outputs]
+    shape, finals = _three(x.shape, op.axis), [open_shape(v.shape) for v in node.outputs]
     if shape is None or None in finals or x.type.rank is None or x.type.rank <= 3:
         return None
     flat = b.add(s.Reshape(shape=shape), [x])

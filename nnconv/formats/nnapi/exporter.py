@@ -27,6 +27,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nnconv.decompositions.base import Refused, decompositions_of
+from nnconv.decompositions.ranks import could_be_fewer
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.graphexport import FileExport, own_outputs
 from nnconv.formats.nnapi.operands import CODED, Ref, operand_dimensions
@@ -139,11 +140,15 @@ class Target(OperationMaker):
     def vet(self, node: Node) -> None:
         """See that no op takes the numbers that stand in for codes for what these stand for.
 
+        Nor that it has many dimensions where fewer will do.
+
         Raises:
-            Refused: it would.
+            Refused: it would, or has.
         """
         if refusal := misread(node, self):
             raise refusal
+        if could_be_fewer(node, MOST_RANK):
+            raise Refused(f"it has more than {MOST_RANK} dimensions", rank=MOST_RANK)
 
     def defer(self, value: Value, item: UnsupportedItem) -> None:
         """Leave a value without an operation: what reads it may look at what it is made of.
@@ -356,7 +361,7 @@ class Target(OperationMaker):
             return self.result("LOGICAL_OR", {"input0": value, "input1": false}, kind)
         lead = (1,) * (len(shape) - len(own)) + own
         source = self.operand(value)
-        if lead != own and own:
+        if lead != (own or (1,)):
             kind = TensorType(value.dtype, lead, value.quant)
             sizes = [d if isinstance(d, int) else -1 for d in lead]
             source = self.result("RESHAPE", {"input": source, "shape": self.ints(sizes)}, kind)

@@ -1,4 +1,4 @@
-"""Moves of int32, for which NNAPI has few operations: by those that it has."""
+"""Moves of int32 and of truth values, for which NNAPI has few operations: by those that it has."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from nnconv.formats.nnapi.exporter import Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
+from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType, static_shape
 
 _LEVEL = 6
@@ -62,3 +63,16 @@ def concat(t: Target, parts: Sequence[Value], y: Value, axis: int) -> bool:
 
 _MOST_PACKED = 64
 """A PACK of more inputs costs more than moving the numbers as floats."""
+
+
+def reshape_truths(t: Target, x: Value, y: Value, extents: Sequence[int]) -> None:
+    """Truth values of known extents as the bytes 0 and 1, and back."""
+    shape = t.static(x) or (1,)
+    quant = Quant.per_tensor(1.0)
+    one, zero = (t.const(np.full(shape, n, np.uint8), quant=quant) for n in (1, 0))
+    choice: dict[str, object] = {"condition": x, "input0": one, "input1": zero}
+    numbers = t.result("SELECT", choice, TensorType(DType.UINT8, shape, quant))
+    kind = TensorType(DType.UINT8, static_shape(y.shape) or (1,), quant)
+    moved = t.result("RESHAPE", {"input": numbers, "shape": t.ints(extents)}, kind)
+    nothing = t.const(np.zeros(1, np.uint8), quant=quant)
+    t.emit("NOT_EQUAL", {"input0": moved, "input1": nothing}, y)

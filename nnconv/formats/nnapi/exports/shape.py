@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.decompositions.ranks import unsplit
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.nnapi import integers
 from nnconv.formats.nnapi.exporter import MOST_RANK, Exporter, Target
@@ -32,7 +33,7 @@ def export_reshape(node: Node, t: Target) -> None:
     op, x, y = node.op, node.operand(0), node.outputs[0]
     extents = open_extents(y.shape)
     if extents is not None:
-        x = _source(x)
+        x = unsplit(x, MOST_RANK)
     t.rank(x)
     if isinstance(op, s.Reshape) and op.shape is not None and extents is None:
         extents = list(op.shape)
@@ -48,15 +49,6 @@ def export_reshape(node: Node, t: Target) -> None:
         _expand(t, x, y, op.axes)
 
 
-def _source(x: Value) -> Value:
-    """What a value of many dimensions is a reshaped form of."""
-    while len(x.shape or ()) > MOST_RANK and x.producer is not None:
-        if not isinstance(x.producer.op, s.Reshape | s.Squeeze | s.Unsqueeze):
-            break
-        x = x.producer.operand(0)
-    return x
-
-
 def _reshape(t: Target, x: Value, y: Value, extents: list[int]) -> None:
     """RESHAPE; of integers below level 6 EXPAND_DIMS or GATHER's moves can't do all of it."""
     own = open_extents(x.shape)
@@ -68,7 +60,24 @@ def _reshape(t: Target, x: Value, y: Value, extents: list[int]) -> None:
         if axes is not None:
             _expand(t, x, y, axes)
             return
+    node = t.current
+    assert node is not None
+    if x.dtype is DType.BOOL and len(extents) > MOST_RANK and y not in t.outputs(node):
+        t.defer(y, _many_truths(node))
+        return
+    if x.dtype is DType.BOOL and x.type.is_static:
+        integers.reshape_truths(t, x, y, extents)
+        return
     t.emit("RESHAPE", {"input": x, "shape": t.ints(extents)}, y)
+
+
+def _many_truths(node: Node) -> UnsupportedItem:
+    return UnsupportedItem(
+        op=node.op.name,
+        where=f"{node.origin} (`{node.outputs[0].name}`)",
+        why=f"NNAPI reshapes no truth values to more than {MOST_RANK} dimensions",
+        reason=Reason.IMPOSSIBLE,
+    )
 
 
 _RESHAPES_INTEGERS = 6
@@ -253,7 +262,7 @@ def export_broadcast_to(node: Node, t: Target) -> None:
     own = t.static(x)
     lead = (1,) * (len(shape) - len(own)) + own
     source = t.operand(x)
-    if lead != own and own:
+    if lead != (own or (1,)):
         kind = TensorType(x.dtype, lead, x.quant)
         source = t.result("RESHAPE", {"input": source, "shape": t.ints(lead)}, kind)
     times = [n if d == 1 and n != 1 else 1 for d, n in zip(lead, shape, strict=True)]
