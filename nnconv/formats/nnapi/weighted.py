@@ -7,12 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from nnconv.decompositions.base import Refused
+from nnconv.formats.biases import bias_codes, bias_quant, is_alike
 from nnconv.formats.nnapi.exporter import Target
 from nnconv.formats.nnapi.operands import Ref
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Perm
-from nnconv.ir.quant import Quant, dequantize
+from nnconv.ir.quant import dequantize
 from nnconv.ir.types import TensorType
 from nnconv.ops.rewrite import constant_behind
 from nnconv.ops.shape import Transpose
@@ -121,29 +122,17 @@ def bias_operand(t: Target, w: Weighted, filters: int) -> Ref:
         return t.const(w.bias.data.reshape(-1), name=w.bias.name)
     assert w.x.quant is not None
     assert w.weights.quant is not None
-    scale = np.asarray(w.weights.quant.scale, np.float64) * w.x.quant.scale[0]
-    quant = Quant.per_tensor(scale[0]) if w.weights.quant.is_per_tensor else None
-    kind = TensorType(DType.INT32, (filters,), quant)
+    products = bias_quant(w.x.quant, w.weights.quant)
+    quant = products if products.is_per_tensor else None
     if w.bias is None:
         return t.const(np.zeros(filters, np.int32), quant=quant)
-    own, data = w.bias.quant, w.bias.data
-    alike = (
-        own is not None
-        and own.is_symmetric
-        and w.bias.dtype is DType.INT32
-        and len(own.scale) == len(scale)
-        and bool(np.allclose(own.scale, scale, rtol=1e-6, atol=0))
-    )
-    if data is None:
-        if not alike:
-            raise t.to_floats("its bias is computed at run time")
-        return t.bias(w.bias, kind)
-    if alike:
-        return t.const(data.reshape(-1), quant=quant, name=w.bias.name)
-    real = data.astype(np.float64) if own is None else dequantize(data, own, np.float64)
-    codes = np.rint(real.reshape(-1) / scale)
-    low, high = DType.INT32.int_range
-    return t.const(np.clip(codes, low, high).astype(np.int32), quant=quant, name=w.bias.name)
+    codes = bias_codes(w.bias, products)
+    if codes is not None:
+        return t.const(codes, quant=quant, name=w.bias.name)
+    own = w.bias.quant
+    if own is None or w.bias.dtype is not DType.INT32 or not is_alike(own, products):
+        raise t.to_floats("its bias is computed at run time")
+    return t.bias(w.bias, TensorType(DType.INT32, (filters,), quant))
 
 
 def oriented(t: Target, value: Value, perm: Perm) -> Ref:
