@@ -175,6 +175,8 @@ def to_nnapi(
     if wide:
         notes.append("16-bit codes are computed with as floats: NNAPI has no operations on them")
     passes = nnapi_passes(layout, fold_qdq=fold, in_floats=in_floats, wide=wide, level=level)
+    if model.format == "nnapi" and io_layout == "keep" and level >= _LAYOUTS_LEVEL:
+        passes.remove(layout)  # its operations take both, and it had reasons for those that it has
     run_passes(model, passes)
     result, written = writer.to_wire(model, model.main, level=level, evaluate=_evaluate)
     notes += [
@@ -229,7 +231,7 @@ def nnapi_passes(
     return [*kept[:_BEFORE], *before, *kept[_BEFORE:], *after]
 
 
-_HALVES_LEVEL, _SIGNS_LEVEL = 3, 4
+_HALVES_LEVEL, _LAYOUTS_LEVEL, _SIGNS_LEVEL = 3, 3, 4
 
 
 def to_nnrt(

@@ -1,9 +1,12 @@
-"""Marks by which files are told; apart from what reads them, since every load looks for them."""
+"""Marks of files and models; apart from what reads them, since every load looks for them."""
 
 from __future__ import annotations
 
 KEYS = {"nnapi": "nnconv.nnapi", "nnrt": "nnconv.nnrt"}
 """What a file of ``nnconv.formats.container`` says of its format, for each that is kept so."""
+
+RELAXED = "nnconv.relaxed"
+"""The key of a model's metadata that says that float32 may be computed as coarsely as float16."""
 
 
 def is_container(key: str, head: bytes, size: int) -> bool:

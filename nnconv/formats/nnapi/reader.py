@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nnconv.errors import InvalidModelError
 from nnconv.formats.calls import imported, shapes_by_index
+from nnconv.formats.marks import RELAXED
 from nnconv.formats.nnapi import file, pytorch, pytorch_archive
 from nnconv.formats.nnapi.check import check
 from nnconv.formats.nnapi.detect import ARCHIVE, STREAM, kind_of
@@ -93,4 +94,7 @@ def import_model(
     shapes = shapes_by_index(names, input_shapes)
     scope = GraphImport(model, model.main, path=path, omitted=omitted, shapes=shapes)
     scope.run()
-    return imported(scope, model.main.outputs)
+    found = imported(scope, model.main.outputs)
+    if model.relaxed:
+        found.metadata[RELAXED] = b"true"
+    return found

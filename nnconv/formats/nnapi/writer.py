@@ -7,6 +7,7 @@ from collections import Counter
 from nnconv.decompositions.base import Evaluate
 from nnconv.errors import UnsupportedError
 from nnconv.formats.graphexport import check_ends, distinguish
+from nnconv.formats.marks import RELAXED
 from nnconv.formats.nnapi.exporter import FileTarget
 from nnconv.formats.nnapi.operands import WIDE
 from nnconv.formats.nnapi.types import NEWEST_LEVEL, OperandCode
@@ -39,7 +40,8 @@ def to_wire(
     renamed = [*distinguish("input", inputs), *distinguish("output", outputs)]
     ends = zip((*graph.inputs, *graph.outputs), (*inputs, *outputs), strict=True)
     notes = [note for value, operand in ends if (note := _stood_in_for(value, operand))]
-    result = WireModel(main, [g for g in target.referenced if g is not None])
+    referenced = [g for g in target.referenced if g is not None]
+    result = WireModel(main, referenced, relaxed=RELAXED in model.metadata)
     report = Written(
         inputs=[operand.name for operand in inputs],
         outputs=[operand.name for operand in outputs],

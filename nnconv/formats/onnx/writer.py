@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
+from nnconv.formats.marks import RELAXED
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Target
 from nnconv.formats.onnx.graphparts import Names
@@ -60,7 +61,7 @@ def to_wire(
         onnx_graph,
         opset,
         producer_version=__version__,
-        metadata=_metadata(signature, inputs, outputs) | _origins(model, target),
+        metadata=_metadata(signature, inputs, outputs) | _origins(model, target) | _relaxed(model),
         doc_string=model.description,
     )
     return result, report
@@ -194,6 +195,11 @@ def _origins(model: Model, target: Target) -> dict[str, str]:
     if hybrids:
         entries[HYBRID] = json.dumps(list(hybrids), ensure_ascii=False)
     return entries
+
+
+def _relaxed(model: Model) -> dict[str, str]:
+    """Whether float32 may be computed as coarsely as float16."""
+    return {RELAXED: "true"} if RELAXED in model.metadata else {}
 
 
 def _initial(data: object) -> object:

@@ -7,6 +7,7 @@ from collections import Counter
 from nnconv.decompositions.base import Evaluate
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
 from nnconv.formats.graphexport import own_outputs
+from nnconv.formats.marks import RELAXED
 from nnconv.formats.tflite import build
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
 from nnconv.formats.tflite.exporter import FileTarget
@@ -56,7 +57,11 @@ def to_wire(
     file = build.File(
         subgraphs,
         signatures=_signatures(model, signature, subgraphs[0]),
-        metadata=model.metadata if model.format == "tflite" else None,
+        metadata={
+            name: data
+            for name, data in model.metadata.items()
+            if model.format == "tflite" or name == RELAXED
+        },
         description=model.description,
     )
     counts = Counter(

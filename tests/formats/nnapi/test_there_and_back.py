@@ -1,0 +1,58 @@
+"""NNAPI models written as NNAPI again, also by way of other formats."""
+
+import pytest
+
+import nnconv
+from nnconv.formats.nnapi import file
+from nnconv.formats.nnapi.types import OperationCode
+from support.nnapi_models import add_model, conv_model, if_model
+
+
+def by_way_of(model, formats, folder):
+    """A model behind files of these formats."""
+    path = folder / "0.nnapi"
+    file.write(model, path)
+    for number, kind in enumerate(formats, 1):
+        following = folder / f"{number}.{kind}"
+        nnconv.convert(path, following)
+        path = following
+    return file.read(path)
+
+
+@pytest.mark.parametrize("relaxed", [True, False])
+@pytest.mark.parametrize("formats", [["nnapi"], ["onnx", "nnapi"], ["tflite", "nnapi"]], ids=str)
+def test_what_may_be_computed_coarsely_stays_so(formats, relaxed, tmp_path):
+    model = add_model()
+    model.relaxed = relaxed
+    assert by_way_of(model, formats, tmp_path).relaxed is relaxed
+
+
+@pytest.mark.parametrize("nchw", [True, False])
+def test_data_keep_their_layout(nchw, tmp_path):
+    model = conv_model(nchw=nchw)
+    again = by_way_of(model, ["nnapi"], tmp_path)
+    assert [op.code for op in again.main.operations] == [OperationCode.CONV_2D]
+    ends = [(graph.inputs[0], graph.outputs[0]) for graph in (model.main, again.main)]
+    dims = [
+        [graph.operands[i].dimensions for i in pair]
+        for graph, pair in zip((model.main, again.main), ends, strict=True)
+    ]
+    assert dims[0] == dims[1]
+
+
+def test_a_level_without_layouts_gets_transposes(tmp_path):
+    path, again = tmp_path / "x.nnapi", tmp_path / "y.nnapi"
+    file.write(conv_model(nchw=True), path)
+    nnconv.convert(path, again, feature_level=2)
+    main = file.read(again).main
+    moved, conv, back = main.operations
+    assert conv.code is OperationCode.CONV_2D
+    assert moved.outputs[0] == conv.inputs[0]
+    assert main.operands[conv.inputs[0]].dimensions[3] == 1
+    assert main.operands[back.outputs[0]].dimensions == (1, 2, 3, 3)
+
+
+def test_branches_stay(tmp_path):
+    again = by_way_of(if_model(), ["nnapi"], tmp_path)
+    assert [op.code for op in again.main.operations] == [OperationCode.IF]
+    assert len(again.referenced) == 2
