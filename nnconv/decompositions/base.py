@@ -150,8 +150,9 @@ def replace(
             made.add(own)
         _take_place(node, old, own, made)
         made.discard(own)
+    left = _folded(builder, evaluate)
     builder.graph.remove(node)
-    return _folded(builder, evaluate)
+    return left
 
 
 def _loses_codes(node: Node) -> bool:

@@ -17,7 +17,7 @@ from nnconv.ir.types import TensorType
 from nnconv.ops.diagonal import MatrixDiag, MatrixSetDiag
 from nnconv.ops.elementwise import Add, Clip, FloorDiv, Mul, Sigmoid, Sub, Tanh
 from nnconv.ops.gather import OneHot
-from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, LooseCast, Quantize
 from nnconv.ops.shape import Concat, Move
 from nnconv.ops.slices import DynamicUpdateSlice, Pad, PadMode
 
@@ -83,8 +83,8 @@ _CARRIERS = {
 }
 """Types that can carry the bits of others, by their width, the best first."""
 
-_WIDE = (DType.INT32, DType.INT64)
-"""Types that can carry what carries bits."""
+_WIDE = (DType.INT32, DType.INT64, DType.FLOAT32)
+"""Types that can carry what carries fewer bits."""
 
 
 def as_bits(
@@ -106,19 +106,22 @@ def as_bits(
     if not values or len(kinds_of) != 1:
         return None
     old = values[0].type
-    carriers = _CARRIERS.get(old.dtype.bits, ())
+    carriers = tuple(
+        d
+        for d in _CARRIERS.get(old.dtype.bits, ())
+        if builder.has_bitcasts or d.is_float is old.dtype.is_float
+    )
     carrier = wide = next((d for d in carriers if d in allowed), None)
     if carrier is old.dtype and not old.has_codes:
         return None
     if carriers and wide is None:
-        carrier = next(d for d in carriers if d is not DType.BOOL)  # whose numbers are 0 and 1
+        others = (d for d in carriers if d is not DType.BOOL)  # whose numbers are 0 and 1
+        carrier = old.dtype if old.dtype.is_integer else next(others)
         wide = next((d for d in _WIDE if d.bits > carrier.bits and d in allowed), None)
     if carrier is None or wide is None:
         return None
     if old.dtype is DType.BOOL and wide is not carrier:
         return None  # its numbers can be cast
-    if old.dtype.is_float is not carrier.is_float and not builder.has_bitcasts:
-        return None
     inputs = list(node.inputs)
     for i in operands:
         value = inputs[i]
@@ -128,7 +131,9 @@ def as_bits(
     kinds = [TensorType(wide, v.shape) for v in node.outputs]
     results = builder.add_typed(node.op, inputs, kinds, names=[v.name for v in node.outputs])
     if wide is not carrier:
-        results = tuple(builder.add(Cast(dtype=carrier), [v]) for v in results)
+        loose = wide.is_float and carrier.is_integer
+        back = (LooseCast if loose else Cast)(dtype=carrier)
+        results = tuple(builder.add(back, [v]) for v in results)
     return [
         builder.add_typed(Bitcast(dtype=old.dtype), [new], [was.type], names=[was.name])[0]
         for new, was in zip(results, node.outputs, strict=True)

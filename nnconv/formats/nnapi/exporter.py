@@ -219,7 +219,7 @@ class Target(OperationMaker):
             return
         if x.dtype is DType.BOOL:
             self.emit("LOGICAL_OR", {"input0": x, "input1": x}, y)
-        elif x.dtype is DType.INT32 or self.is_wide(x.dtype):
+        elif self.stored(x.dtype) is DType.INT32:
             self.emit("TILE", {"input": x, "multiples": self.ints([1] * self.rank(x))}, y)
         else:
             self.emit("CONCATENATION", {"inputs": [x], "axis": 0}, y)

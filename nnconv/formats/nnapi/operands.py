@@ -72,6 +72,10 @@ class OperandMaker(GraphExport):
         """Whether int32 stands in for a type: 16-bit codes."""
         return dtype in WIDE and not self.keeps_wide
 
+    def stored(self, dtype: DType) -> DType:
+        """The type in which numbers of a type are stored."""
+        return DType.INT32 if self.is_wide(dtype) else dtype
+
     def operand(self, value: Value) -> Ref:
         """The operand of a value.
 
@@ -138,7 +142,7 @@ class OperandMaker(GraphExport):
 
     def index(self, value: Value) -> Ref:
         """An index operand as int32, whatever integer type it has; constants saturate."""
-        if value.dtype is DType.INT32:
+        if self.stored(value.dtype) is DType.INT32:
             return self.operand(value)
         if value.data is None:
             raise self.refused(f"the index operand `{value.name}` is {value.dtype}")

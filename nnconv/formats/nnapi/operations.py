@@ -43,13 +43,19 @@ class OperationMaker(OperandMaker):
         """The operand of a value; a constant without elements is a SLICE of one that has some."""
         data = value.data
         if value not in self._index and data is not None and not data.size:
-            some = np.zeros([max(extent, 1) for extent in data.shape], data.dtype)
+            truth = value.dtype is DType.BOOL  # which SLICE doesn't take
+            kind = TensorType(DType.INT32, value.shape) if truth else value.type
+            some = np.zeros([max(extent, 1) for extent in data.shape], kind.dtype.numpy)
             inputs = {
                 "input": self.const(some, quant=value.quant),
                 "begin": self.ints([0] * data.ndim),
                 "size": self.ints(data.shape),
             }
-            self._index[value] = self.result("SLICE", inputs, value.type)
+            made = self.result("SLICE", inputs, kind)
+            if truth:
+                none = {"input0": made, "input1": self.ints([0])}
+                made = self.result("NOT_EQUAL", none, value.type)
+            self._index[value] = made
         return super().operand(value)
 
     def emit(
@@ -156,7 +162,7 @@ class OperationMaker(OperandMaker):
                 operands=tuple(
                     i
                     for i in data_operands(node)
-                    if (v := node.inputs[i]) is not None and v.dtype in lacking
+                    if (v := node.inputs[i]) is not None and self.stored(v.dtype) in lacking
                 ),
             )
 

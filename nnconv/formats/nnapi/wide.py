@@ -111,7 +111,7 @@ def dequantize(t: Target, x: Value, y: Value) -> None:
 
 def is_stood_in_for(t: Target, kind: TensorType) -> bool:
     """Whether a type is of codes that int32 stands in for."""
-    numbers = t.is_wide(kind.dtype) or kind.dtype is DType.INT32
+    numbers = t.stored(kind.dtype) is DType.INT32
     return numbers and kind.quant is not None and kind.quant.is_per_tensor
 
 
@@ -126,7 +126,7 @@ def cast(t: Target, x: Value, y: Value) -> None:
     least, greatest = y.dtype.int_range
     known = _range_of(x)
     if known is not None and least <= known[0] and known[1] <= greatest:
-        if x.dtype is DType.INT32 or t.is_wide(x.dtype):
+        if t.stored(x.dtype) is DType.INT32:
             t.keep(x, y)
         else:
             t.emit("CAST", {"input": x}, y)
@@ -134,11 +134,11 @@ def cast(t: Target, x: Value, y: Value) -> None:
     if x.dtype.is_float:
         kind = TensorType(x.dtype, x.shape)
         whole = _Steps(t, x, kind)
-        bound = x.producer is not None and isinstance(x.producer.op, LooseCast)
-        whole = whole if bound else whole.clip(least, greatest)
+        if t.current is None or not isinstance(t.current.op, LooseCast):
+            whole = whole.clip(least, greatest)
         t.emit("CAST", {"input": whole.value}, y)
         return
-    if x.dtype is not DType.INT32 and not t.is_wide(x.dtype):
+    if t.stored(x.dtype) is not DType.INT32:
         raise t.refused(f"CAST keeps the numbers of {x.dtype}, which {y.dtype} hasn't all")
     numbers = _Steps(t, x, TensorType(DType.INT32, x.shape))
     turns = numbers.do("SUB", least).do("DIV", 1 << y.dtype.bits)

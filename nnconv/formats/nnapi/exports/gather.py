@@ -55,7 +55,7 @@ def export_top_k(node: Node, t: Target) -> None:
     """TOPK_V2: the greatest along the last dimension."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, TopK)
-    if op.k is None or not op.largest or op.index_dtype is not DType.INT32:
+    if op.k is None or not op.largest or t.stored(op.index_dtype) is not DType.INT32:
         raise t.refused("TOPK_V2 gives a known number of the greatest, with int32 indices")
     if op.axis != t.rank(x, MOST_DIMENSIONS) - 1:
         raise t.refused("TOPK_V2 works along the last dimension")

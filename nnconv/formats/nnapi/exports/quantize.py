@@ -144,7 +144,7 @@ def export_bitcast(node: Node, t: Target) -> None:
     if x.dtype is y.dtype and (x.quant or None) == (y.quant or None):
         t.keep(x, y)
         return
-    if x.dtype is y.dtype and (t.is_wide(x.dtype) or x.dtype is DType.INT32):
+    if x.dtype is y.dtype and t.stored(x.dtype) is DType.INT32:
         t.keep(x, y)
         return
     if x.dtype is DType.BOOL and y.dtype in _CODES:
