@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from nnconv.backends.base import (
@@ -24,6 +24,7 @@ from nnconv.backends.base import (
     refusal,
     refuse_shapes,
 )
+from nnconv.backends.lending import FATAL_ONLY, is_lendable, lend
 from nnconv.backends.limits import DeadlineError, current_limits
 
 from nnconv.errors import BackendError, InvalidModelError, UsageError
@@ -33,9 +34,6 @@ from nnconv.ir.graph import Model
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape
 from nnconv.lowering import choose_signature, one_entry, to_onnx
-
-if TYPE_CHECKING:
-    from nnconv.formats.onnx import wire
 
 PROVIDERS = {
     "onnxruntime:cpu": "CPUExecutionProvider",
@@ -53,12 +51,6 @@ _DTYPES = {
     "tensor(double)": DType.FLOAT64,
     **{f"tensor({dtype.value})": dtype for dtype in DType},
 }
-
-_LENT_FROM = 1 << 16
-"""Weights of so many bytes are lent to the session where they are, not copied into the model."""
-
-_FATAL_ONLY = 4
-"""The log level: what goes wrong is raised too, so the log has nothing to add."""
 
 
 def find(device: str) -> Device:
@@ -166,8 +158,8 @@ class OnnxRuntimeExecutable(Executable):
 
         entry = choose_signature(model, signature)
         lowered = to_onnx(one_entry(model, entry))
-        large = [t for t in lowered.model.graph.initializers if _is_lendable(t)]
-        self._lent = _in_place(large)
+        large = [t for t in lowered.model.graph.initializers if is_lendable(t)]
+        self._lent = lend(large, self._runtime)
         elsewhere = {id(tensor): ("memory", 0) for tensor in large}
         parts, size = encode(lowered.model, elsewhere)
         if size <= MAX_BYTES:
@@ -181,8 +173,9 @@ class OnnxRuntimeExecutable(Executable):
 
     def _options(self, threads: int, *, optimize: bool) -> Any:
         options = self._runtime.SessionOptions()
-        options.log_severity_level = _FATAL_ONLY
+        options.log_severity_level = FATAL_ONLY
         options.intra_op_num_threads = threads
+        options.add_session_config_entry("session.prepack.enable_parallel", "1")
         if not optimize:
             level = self._runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
             options.graph_optimization_level = level
@@ -281,7 +274,7 @@ class OnnxRuntimeExecutable(Executable):
     def _execute_within(self, seconds: float, feeds: Mapping[str, np.ndarray]) -> Any:
         """Run, but stop at the next node once the time is over."""
         options = self._runtime.RunOptions()
-        options.log_severity_level = _FATAL_ONLY
+        options.log_severity_level = FATAL_ONLY
         timer = threading.Timer(seconds, setattr, (options, "terminate", True))
         timer.daemon = True
         timer.start()
@@ -299,68 +292,6 @@ class OnnxRuntimeExecutable(Executable):
         self._lent.clear()
         if self._folder is not None:
             self._folder.cleanup()
-
-
-def _is_lendable(tensor: wire.Tensor) -> bool:
-    """Whether numpy and onnxruntime hold a constant's elements alike, and they are many."""
-    data = tensor.data
-    return (
-        isinstance(data, np.ndarray)
-        and data.nbytes >= _LENT_FROM
-        and data.dtype.name == _NUMPY_NAMES.get(tensor.dtype.name)
-    )
-
-
-def _in_place(tensors: Sequence[wire.Tensor]) -> dict[str, np.ndarray]:
-    """Constants' elements as onnxruntime reads them, by name; they are copied if they must be.
-
-    All copies lie in one block, since fresh memory in large pages takes half the time, and threads
-    share the work.
-    """
-    found: dict[str, np.ndarray] = {}
-    moved: list[tuple[np.ndarray, np.ndarray]] = []
-    sources = {tensor.name: np.asarray(tensor.data) for tensor in tensors}
-    strided = {name: data for name, data in sources.items() if not _is_readable(data)}
-    block = np.empty(sum(_padded(data.nbytes) for data in strided.values()), np.uint8)
-    start = 0
-    for name, data in sources.items():
-        if name not in strided:
-            found[name] = data
-            continue
-        place = block[start : start + data.nbytes].view(data.dtype.newbyteorder("="))
-        start += _padded(data.nbytes)
-        found[name] = place.reshape(data.shape)
-        moved.append((found[name], data))
-    if len(moved) > 1:
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(min(len(moved), os.cpu_count() or 1, _MOST_COPYING)) as pool:
-            list(pool.map(np.copyto, *zip(*moved, strict=True)))
-    elif moved:
-        np.copyto(*moved[0])
-    return found
-
-
-_MOST_COPYING = 8
-"""So many threads copy weights at most."""
-
-
-def _is_readable(data: np.ndarray) -> bool:
-    return data.flags.c_contiguous and data.flags.aligned and data.dtype.isnative
-
-
-def _padded(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
-
-
-_ALIGNMENT = 64
-"""Of each copy, in bytes."""
-
-_NUMPY_NAMES = {
-    "FLOAT": "float32", "FLOAT16": "float16", "DOUBLE": "float64", "INT8": "int8",
-    "UINT8": "uint8", "INT16": "int16", "UINT16": "uint16", "INT32": "int32", "INT64": "int64",
-}  # fmt: skip
-"""The types whose elements numpy and onnxruntime hold alike."""
 
 
 def _is_bindable(info: TensorInfo, array: np.ndarray) -> bool:

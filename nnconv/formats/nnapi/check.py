@@ -7,6 +7,7 @@ operations; the rest, on operands and on the graph as a whole, is here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -212,7 +213,7 @@ def channel_faults(operand: Operand) -> Iterator[str]:
     elif len(quant.scales) != operand.dimensions[quant.dim] or not quant.scales:
         extent = operand.dimensions[quant.dim]
         yield f"{len(quant.scales)} scales for {extent} channels, must be one for each"
-    if any(not (scale > 0 and np.isfinite(scale)) for scale in quant.scales):
+    if not all(0 < scale < math.inf for scale in quant.scales):
         yield "a channel's scale isn't above 0"
 
 
