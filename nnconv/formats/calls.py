@@ -15,7 +15,7 @@ import numpy as np
 
 from nnconv.errors import InvalidModelError, UnsupportedError, UnsupportedItem, UsageError
 from nnconv.formats.findings import BrokenModelError, Finding, Step, run_order
-from nnconv.formats.source import Integer, OpSource
+from nnconv.formats.source import Integer, Number, OpSource
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Model, Origin, Signature, Value
@@ -259,6 +259,31 @@ class StepSource(OpSource):
         if value.shape is not None and len(value.shape) != rank:
             raise self.fail(f"`{value.name}` has rank {len(value.shape)}, must have {rank}")
         return value
+
+    # ---------------------------------------------------------------- parameters
+
+    @abstractmethod
+    def single(self, name: str) -> Any:
+        """The only element of a parameter, or its default."""
+
+    def int(self, name: str) -> Integer:
+        """An integer parameter, or its default."""
+        return Integer(self.single(name))
+
+    def positive(self, name: str) -> Integer:
+        """An integer parameter above 0."""
+        number = self.int(name)
+        if number < 1:
+            raise self.fail(f"{name} is {number}, must be above 0")
+        return number
+
+    def float(self, name: str) -> Number:
+        """A float parameter, or its default; float32."""
+        return Number(np.float32(self.single(name)))
+
+    def bool(self, name: str) -> bool:
+        """A truth value, or its default."""
+        return self.single(name) not in (0, False)
 
     # ---------------------------------------------------------------- results
 

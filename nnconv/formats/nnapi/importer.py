@@ -25,7 +25,7 @@ from nnconv.formats.nnapi.extents import extent_faults
 from nnconv.formats.nnapi.table import Match
 from nnconv.formats.nnapi.types import ZERO_POINTS, FuseCode
 from nnconv.formats.nnapi.wire import Lifetime, Operand, Operation
-from nnconv.formats.source import Integer, NotConvertible, Number, gather_importers
+from nnconv.formats.source import Integer, NotConvertible, gather_importers
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Activation, Layout
 from nnconv.ir.quant import Quant
@@ -129,7 +129,8 @@ class Source(StepSource):
                 raise self.fail(f"input {place} is left out")
         return [self.scope.value(self.op.inputs[place], self) for place in places]
 
-    def _scalar(self, name: str) -> Any:
+    def single(self, name: str) -> Any:
+        """The element of a scalar, or its default."""
         place = self.match.position(name)
         formal = next(f for f in self.match.variant.inputs if f.name == name)
         if place is None:
@@ -143,25 +144,6 @@ class Source(StepSource):
         if formal.values is not None and number not in formal.values:
             raise self.fail(f"{name} is {number}, allowed are {list(formal.values)}")
         return number
-
-    def int(self, name: str) -> Integer:
-        """An integer scalar, or its default."""
-        return Integer(self._scalar(name))
-
-    def positive(self, name: str) -> Integer:
-        """An integer scalar above 0."""
-        number = self.int(name)
-        if number < 1:
-            raise self.fail(f"{name} is {number}, must be above 0")
-        return number
-
-    def float(self, name: str) -> Number:
-        """A float scalar, or its default."""
-        return Number(self._scalar(name))
-
-    def bool(self, name: str) -> bool:
-        """A truth value, or its default."""
-        return self._scalar(name) not in (0, False)
 
     def activation(self) -> Activation:
         """The fused activation."""

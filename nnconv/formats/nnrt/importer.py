@@ -161,7 +161,8 @@ class Source(StepSource):
         data = None if place is None else self.scope.source.tensors[place].data
         return None if data is None else data.reshape(-1)
 
-    def _single(self, name: str) -> Any:
+    def single(self, name: str) -> Any:
+        """The only element of a parameter, or its default."""
         data = self.param(name)
         if data is None:
             spec = self.match.spec.params[name]
@@ -171,25 +172,6 @@ class Source(StepSource):
         if data.size != 1:
             raise self.fail(f"parameter {name} has {data.size} elements, must have 1")
         return data[0].item()
-
-    def int(self, name: str) -> Integer:
-        """An integer parameter, or its default."""
-        return Integer(self._single(name))
-
-    def positive(self, name: str) -> Integer:
-        """An integer parameter above 0."""
-        number = self.int(name)
-        if number < 1:
-            raise self.fail(f"{name} is {number}, must be above 0")
-        return number
-
-    def float(self, name: str) -> Number:
-        """A float parameter, or its default; float32."""
-        return Number(np.float32(self._single(name)))
-
-    def bool(self, name: str) -> bool:
-        """A truth value, or its default."""
-        return self._single(name) not in (0, False)
 
     def list(self, name: str, count: Integer | None = None) -> tuple[Integer, ...]:
         """A list of integers, empty where it is left out.
