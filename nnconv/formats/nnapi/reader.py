@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from nnconv.errors import InvalidModelError
 from nnconv.formats.calls import imported, shapes_by_index
+from nnconv.formats.findings import BrokenModelError
 from nnconv.formats.marks import RELAXED
 from nnconv.formats.nnapi import file, pytorch, pytorch_archive
 from nnconv.formats.nnapi.check import check
 from nnconv.formats.nnapi.detect import ARCHIVE, STREAM, kind_of
 from nnconv.formats.nnapi.graph import GraphImport
 from nnconv.formats.nnapi.imports.control import check_branching
+from nnconv.formats.nnapi.table import NO_VALUE, match
 from nnconv.formats.nnapi.types import NEWEST_LEVEL
 from nnconv.formats.nnapi.wire import Model as WireModel
 from nnconv.ir.graph import Model
@@ -71,7 +74,7 @@ def import_model(
     model: WireModel,
     *,
     input_shapes: Mapping[str, Shape] | None = None,
-    omitted: Collection[int] = (),
+    omitted: Collection[int] | None = None,
     path: str = "",
 ) -> Model:
     """The IR of a model.
@@ -79,7 +82,8 @@ def import_model(
     Args:
         model: the model.
         input_shapes: shapes that take the place of the model's, by input name.
-        omitted: operands, inputs of the main graph, that runs give nothing for.
+        omitted: operands, inputs of the main graph, that runs give nothing for. When None these are
+            optional inputs without an extent, if the model means something without them alone.
         path: what errors call the model.
 
     Raises:
@@ -89,6 +93,21 @@ def import_model(
     """
     check(model, NEWEST_LEVEL, path=path)
     check_branching(model, path=path)
+    try:
+        return _import(model, input_shapes, omitted or (), path)
+    except BrokenModelError:
+        if omitted is None and (optional := _open_inputs(model)):
+            with suppress(BrokenModelError):
+                return _import(model, input_shapes, optional, path)
+        raise
+
+
+def _import(
+    model: WireModel,
+    input_shapes: Mapping[str, Shape] | None,
+    omitted: Collection[int],
+    path: str,
+) -> Model:
     scope = GraphImport(model, model.main, path=path, omitted=omitted)
     names = {scope.name_of(index): index for index in model.main.inputs}
     shapes = shapes_by_index(names, input_shapes)
@@ -98,3 +117,14 @@ def import_model(
     if model.relaxed:
         found.metadata[RELAXED] = b"true"
     return found
+
+
+def _open_inputs(model: WireModel) -> set[int]:
+    """Inputs of a model that a run may leave out, and of which no extent is known."""
+    main = model.main
+    optional, needed = set(), set(main.outputs)
+    for operation in main.operations:
+        for formal, index in zip(match(operation, main).inputs, operation.inputs, strict=True):
+            (optional if formal.omit == NO_VALUE else needed).add(index)
+    found = (optional - needed) & set(main.inputs)
+    return {index for index in found if not any(main.operands[index].dimensions)}

@@ -14,6 +14,9 @@ from nnconv.formats.nnapi.types import OperandCode, OperationCode
 from nnconv.formats.nnapi.wire import Graph, Operation
 from nnconv.schemas import read_schema
 
+NO_VALUE = "no_value"
+"""How an input may be left out without those behind it."""
+
 
 class OperandSpec:
     """A formal operand.
