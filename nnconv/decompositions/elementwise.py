@@ -12,7 +12,7 @@ from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.bits import bitwise_xor
 from nnconv.decompositions.constants import scalar
 from nnconv.decompositions.floats import of_integers
-from nnconv.decompositions.integers import divide, power
+from nnconv.decompositions.integers import divide, power, toward_zero
 from nnconv.decompositions.plain import (
     cos_by_sin,
     gelu_by_parts,
@@ -304,7 +304,7 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.PRelu: (prelu_by_extremes,),
     e.AddN: (add_by_pairs,),
     e.Clip: (unchanged, clip_of_unsigned, clip_by_extremes),
-    e.Div: (quotient, divide),
+    e.Div: (quotient, divide, toward_zero),
     e.FloorDiv: (quotient, floor_of_quotient),
     e.FloorMod: (remainder, rest_of_quotient),
     e.Pow: (power,),

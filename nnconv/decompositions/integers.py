@@ -45,6 +45,20 @@ def divide(node: Node, b: Builder) -> Sequence[Value] | None:
     return [narrowed(quotient, x.dtype, b)]
 
 
+def toward_zero(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Div of int32: the quotient rounded down, 1 more where it is negative and a rest is left."""
+    op, x, y = node.op, node.operand(0), node.operand(1)
+    assert isinstance(op, e.Div)
+    if x.dtype is not DType.INT32 or x.type.has_codes or op.activation is not Activation.NONE:
+        return None
+    down = b.add(e.FloorDiv(), [x, y])
+    rest = b.add(e.Sub(), [x, b.add(e.Mul(), [down, y])])
+    zero = scalar(b, 0, x)
+    signs = [b.add(Cast(dtype=DType.INT32), [b.add(e.Less(), [side, zero])]) for side in (x, y)]
+    cut = b.add(e.LogicalAnd(), [b.add(e.NotEqual(), [rest, zero]), b.add(e.NotEqual(), signs)])
+    return [b.add(e.Add(), [down, b.add(Cast(dtype=x.dtype), [cut])])]
+
+
 def widened(x: Value, b: Builder) -> Value:
     """Integers as int64; of uint64 the bits, which are the number up to 2**63."""
     if x.dtype is DType.INT64:
