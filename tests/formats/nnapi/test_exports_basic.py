@@ -142,6 +142,11 @@ ELEMENTWISE = [
         [np.arange(-12, 12, dtype=np.int32).reshape(2, 3, 4), np.array([[3], [-2], [5]], np.int32)],
         lambda a, b: a // b, {"DIV": 1},
     ),
+    NnapiCase(
+        "division-toward-zero", binary(e.Div(), "i32"),
+        [np.arange(-12, 12, dtype=np.int32).reshape(2, 3, 4), np.array([[3], [-2], [5]], np.int32)],
+        lambda a, b: np.trunc(a / b).astype(np.int32), {},
+    ),
 ]  # fmt: skip
 
 
