@@ -54,7 +54,7 @@ def along_few(node: Node, b: Builder, most: int) -> list[Value] | None:
         return [x]
     if len(groups) > most and isinstance(node.op, Reduction) and len(axes) > 1:
         return _one_by_one(node, b)
-    if len(groups) == rank:
+    if len(groups) == rank and not isinstance(node.op, Gather):
         return None
     return _on_groups(node, groups, axes, b)
 
@@ -174,6 +174,8 @@ def _on_groups(
         }
     changed_op = op.replace(**changed)
     inputs = [*flat, *node.inputs[len(flat) :]]
+    if isinstance(op, Gather):
+        inputs[1] = b.add(Reshape(shape=(-1,)), [node.operand(1)])
     kinds = [
         TensorType(old.dtype, new.shape, old.quant)
         for old, new in zip(node.outputs, b.infer(changed_op, inputs), strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from math import prod
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.quant import quantize
 from nnconv.ir.types import static_shape
-from nnconv.ops.elementwise import FloorMod, Maximum, Minimum
+from nnconv.ops.elementwise import FloorMod, Maximum, Minimum, Select
 from nnconv.ops.gather import Gather
 from nnconv.ops.quantize import Cast
 from nnconv.ops.shape import Concat, Range, Reshape, ShapeOf, Tile, Transpose
@@ -54,6 +55,23 @@ def cut_first(node: Node, b: Builder) -> list[Value] | None:
     if not any((*before, *after)):
         return [left]
     return [b.add(op.replace(before=before, after=after), [left, *node.inputs[1:]], quant=x.quant)]
+
+
+def choose(node: Node, b: Builder) -> list[Value] | None:
+    """Of a number that is given at run time: zeros, in whose places that number is chosen."""
+    op, x = _operand(node)
+    shape, number = static_shape(node.outputs[0].shape), node.inputs[2] if node.inputs[2:] else None
+    if op.mode is not PadMode.CONSTANT or op.before is None or op.after is None or number is None:
+        return None
+    own = static_shape(x.shape)
+    if number.data is not None or shape is None or own is None or x.quant != number.quant:
+        return None
+    if prod(shape) > MOST_ELEMENTS or min((*op.before, *op.after), default=0) < 0:
+        return None
+    pairs = list(zip(op.before, op.after, strict=True))
+    inside = b.const(np.pad(np.ones(own, np.bool_), pairs))
+    wide = b.add(op.replace(value=0.0), [x], quant=x.quant)
+    return [b.add(Select(), [inside, wide, number], quant=x.quant)]
 
 
 def _leaves_any(op: Pad, x: Value) -> bool:
@@ -256,5 +274,16 @@ def _length(x: Value, axis: int, a: Arithmetic) -> Value:
     return a.entry(a.b.add(ShapeOf(dtype=DType.INT32), [x]), axis)
 
 
-PAD = (cut_first, in_pairs, pick, mirror, copy_edges, wrap, pick_at_run_time, one_by_one, joined)
+PAD = (
+    cut_first,
+    choose,
+    in_pairs,
+    pick,
+    mirror,
+    copy_edges,
+    wrap,
+    pick_at_run_time,
+    one_by_one,
+    joined,
+)
 """What a Pad can become, the best first."""

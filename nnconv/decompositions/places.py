@@ -151,6 +151,10 @@ def linear(b: Builder, x: Value, indices: Value) -> Value:
     """Places [..., K] in the first K dimensions of x as one number each, row-major: [places]."""
     depth = (indices.shape or (0,))[-1]
     assert isinstance(depth, int), "the caller looks at the depth"
+    dims = static_shape(None if x.shape is None else x.shape[:depth])
+    if indices.data is not None and dims is not None:
+        each = np.moveaxis(indices.data.astype(np.int64).reshape(-1, depth) % dims, 1, 0)
+        return ints(b, np.ravel_multi_index(tuple(each), dims).tolist())
     places = from_front(b, indices, extents_of(b, x, 0, depth))
     if depth == 1:
         return b.add(s.Reshape(shape=(-1,)), [places])
@@ -176,6 +180,9 @@ def linear_along(b: Builder, x: Value, indices: Value, axis: int) -> Value:
         for i, n in enumerate(dims):
             if i != axis:
                 total = total + (np.arange(n) * steps[i]).reshape(-1, *[1] * (rank - 1 - i))
+        if indices.data is not None:
+            known = indices.data.astype(np.int64) % own[axis] * steps[axis] + total
+            return b.const(known.astype(np.int32))
         if steps[axis] != 1:
             places = b.add(e.Mul(), [places, scalar(b, steps[axis])])
         if total.any():

@@ -12,11 +12,11 @@ from nnconv.decompositions.pad import PAD
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.types import static_shape
+from nnconv.ir.types import normalize_axis, static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops import slices as o
 from nnconv.ops.gather import Gather
-from nnconv.ops.shape import Reshape
+from nnconv.ops.shape import Reshape, Transpose
 
 
 def reverse_behind(node: Node, b: Builder) -> list[Value] | None:
@@ -89,9 +89,32 @@ def update_by_choice(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(e.Select(), [inside, update, x])]
 
 
+def reverse_by_gather(node: Node, b: Builder) -> list[Value] | None:
+    """ReverseSequence of known extents: a Gather of the places that the lengths tell."""
+    op, x, lengths = node.op, node.operand(0), node.operand(1)
+    assert isinstance(op, o.ReverseSequence)
+    shape = static_shape(x.shape)
+    if shape is None or 0 in shape:
+        return None
+    rank = len(shape)
+    axis, batch = (normalize_axis(n, rank) for n in (op.axis, op.batch_axis))
+    perm = (batch, axis, *(i for i in range(rank) if i not in (axis, batch)))
+    count, extent = shape[batch], shape[axis]
+    places = b.const(np.arange(extent, dtype=np.int32).reshape(1, extent))
+    column = b.add(Reshape(shape=(count, 1)), [saturated(b, lengths)])
+    last = b.add(e.Sub(), [column, b.const(np.ones((1, 1), np.int32))])
+    turned = b.add(e.Sub(), [last, places])
+    origins = b.add(e.Select(), [b.add(e.Less(), [places, column]), turned, places])
+    rows = b.add(Transpose(perm=perm), [x], quant=x.quant)
+    found = b.add(Gather(axis=1, batch_dims=1), [rows, origins], quant=x.quant)
+    back = tuple(perm.index(i) for i in range(rank))
+    return [b.add(Transpose(perm=back), [found], quant=x.quant)]
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     o.Slice: (reverse_behind,),
     o.Reverse: (reverse_in_turn,),
+    o.ReverseSequence: (reverse_by_gather,),
     o.DynamicUpdateSlice: (update_by_choice,),
     o.Pad: PAD,
 }
