@@ -145,7 +145,7 @@ ELEMENTWISE = [
     NnapiCase(
         "division-toward-zero", binary(e.Div(), "i32"),
         [np.arange(-12, 12, dtype=np.int32).reshape(2, 3, 4), np.array([[3], [-2], [5]], np.int32)],
-        lambda a, b: np.trunc(a / b).astype(np.int32), {},
+        lambda a, b: np.trunc(a / b).astype(np.int32),
     ),
 ]  # fmt: skip
 
