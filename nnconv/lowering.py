@@ -152,9 +152,9 @@ def to_nnapi(
     from nnconv.formats.nnapi.types import LEVELS, NEWEST_LEVEL
     from nnconv.ir.dtype import DType
     from nnconv.passes.base import run_passes
-    from nnconv.passes.drop_wide_codes import computes_wide_codes
     from nnconv.passes.fold_qdq import FoldQdqPass
     from nnconv.passes.layout import LayoutPass
+    from nnconv.passes.to_floats import computes_wide_codes
 
     _check_options(io_layout=io_layout, int8=int8, quant=quant)
     level = NEWEST_LEVEL if feature_level is None else feature_level
@@ -175,8 +175,10 @@ def to_nnapi(
     if wide:
         notes.append("16-bit codes are computed with as floats: NNAPI has no operations on them")
     passes = nnapi_passes(layout, fold_qdq=fold, in_floats=in_floats, wide=wide, level=level)
-    if model.format == "nnapi" and io_layout == "keep" and level >= _LAYOUTS_LEVEL:
-        passes.remove(layout)  # its operations take both, and it had reasons for those that it has
+    if model.format == "nnapi":
+        _keep_own_forms(passes)
+        if io_layout == "keep" and level >= _LAYOUTS_LEVEL:
+            passes.remove(layout)  # operations take both, and the model had reasons for its own
     run_passes(model, passes)
     result, written = writer.to_wire(model, model.main, level=level, evaluate=_evaluate)
     notes += [
@@ -185,6 +187,16 @@ def to_nnapi(
     ]
     written.notes.extend([*notes, *fold.notes])
     return Lowered(result, written, layout.moved_io)
+
+
+def _keep_own_forms(passes: Sequence[Pass]) -> None:
+    """Leave what models of NNAPI have, and nothing else makes: numbers without dimensions."""
+    from nnconv.ops.shape import Rank
+    from nnconv.passes.fold_constants import FoldConstantsPass
+
+    for step in passes:
+        if isinstance(step, FoldConstantsPass):
+            step.kept = (Rank,)
 
 
 def nnapi_passes(
@@ -201,7 +213,6 @@ def nnapi_passes(
     With ``wide`` 16-bit codes become floats inside.
     From level 3 on NNAPI computes with float16, from level 4 on it knows signed codes.
     """
-    from nnconv.passes.drop_wide_codes import DropWideCodesPass
     from nnconv.passes.hybrids import HybridsPass
     from nnconv.passes.narrow_integers import NarrowIntegersPass
     from nnconv.passes.prune import PrunePass
@@ -220,15 +231,9 @@ def nnapi_passes(
         for step in whole
         if not isinstance(step, left_out)
     ]
-    before: list[Pass] = [NarrowIntegersPass()]
-    after: list[Pass] = []
-    if wide:
-        before += [ToFloatsPass(wide=True), PrunePass()]
-    if wide or in_floats:
-        after += [DropWideCodesPass(), PrunePass()]
-    if level < _SIGNS_LEVEL:
-        after.append(UnsignPass())
-    return [*kept[:_BEFORE], *before, *kept[_BEFORE:], *after]
+    floats: list[Pass] = [ToFloatsPass(wide=True), PrunePass()] if wide else []
+    signs: list[Pass] = [UnsignPass()] if level < _SIGNS_LEVEL else []
+    return [*kept[:_BEFORE], NarrowIntegersPass(), *floats, *kept[_BEFORE:], *signs]
 
 
 _HALVES_LEVEL, _LAYOUTS_LEVEL, _SIGNS_LEVEL = 3, 3, 4

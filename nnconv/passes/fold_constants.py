@@ -14,7 +14,7 @@ import numpy as np
 
 from nnconv.errors import BackendError
 from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Role
+from nnconv.ir.op import Op, Role
 from nnconv.ir.types import TensorType, element_count, merge_shapes, static_shape
 from nnconv.ops.elements import elements, reshape_target
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize
@@ -57,6 +57,7 @@ class FoldConstantsPass(Pass):
         evaluate: runs one node on arrays; it is called only where there is something to fold.
         empty: whether results without elements are constants as well, whatever they come of:
             XNNPACK's pools, for one, fail on them.
+        kept: ops whose results stay what they are where they only go out.
     """
 
     name: ClassVar[str] = "fold_constants"
@@ -64,12 +65,14 @@ class FoldConstantsPass(Pass):
     def __init__(self, evaluate: Evaluate, *, empty: bool = False) -> None:
         """Choose what evaluates nodes."""
         self.evaluate, self.empty = evaluate, empty
+        self.kept: tuple[type[Op], ...] = ()
 
     def run(self, graph: Graph) -> bool:
         """Fold one graph, from its start: each node is looked at once."""
         walk = _Walk(graph, self.evaluate, empty=self.empty)
         for node in graph.nodes:
-            walk.visit(node)
+            if not isinstance(node.op, self.kept) or node.outputs[0].use_count:
+                walk.visit(node)
         return walk.finish()
 
 

@@ -67,7 +67,7 @@ def run_by_way_of(vector: Vector, route: str, folder: Path) -> list[np.ndarray]:
     results = executable.run(given)
     executable.close()
     outputs = [np.asarray(results[info.name]) for info in executable.outputs]
-    if formats[-1] in ("nnapi", "nnrt"):  # which have rank 1 for what is a scalar elsewhere
+    if route != "nnapi" and formats[-1] in ("nnapi", "nnrt"):  # which give scalars a dimension
         outputs = [
             got.reshape(()) if not want.dimensions and got.shape == (1,) else got
             for got, want in zip(outputs, vector.expected, strict=True)
