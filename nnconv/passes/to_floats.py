@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 from nnconv.ir.builder import Builder
@@ -19,6 +20,7 @@ from nnconv.ops.reduce import ReduceMax, ReduceMean, ReduceSum
 from nnconv.ops.resize import ResizeBilinear
 from nnconv.ops.shape import Concat, Identity
 from nnconv.passes.base import Pass
+from nnconv.passes.bounds import ANY, Bounds, bounds_of
 from nnconv.passes.ranges import range_of, step_of
 
 WIDE = frozenset({DType.INT16, DType.UINT16})
@@ -42,7 +44,8 @@ class ToFloatsPass(Pass):
     positive.
 
     Attributes:
-        wide: do so with 16-bit codes alone; where an op has others beside them, these stay.
+        wide: do so with 16-bit codes alone; where an op has others beside them, these stay, and
+            what saturated does so still.
     """
 
     name: ClassVar[str] = "to_floats"
@@ -75,6 +78,7 @@ class _Walk:
         codes: for a value that is a float one now, the type that it had.
         added: the nodes that the rewrite put in.
         positive: floats that are known not to be negative.
+        bounds: between which numbers floats lie, where that is known; only for 16-bit codes.
         modified: whether anything changed.
     """
 
@@ -85,6 +89,7 @@ class _Walk:
         self.codes: dict[Value, TensorType] = {}
         self.added: set[Node] = set()
         self.positive: set[Value] = set()
+        self.bounds: dict[Value, Bounds] = {}
         self.modified = False
         self._requantized: dict[Value, Value] = {}
         self._beside: dict[Value, Value] = {}
@@ -113,17 +118,27 @@ class _Walk:
             return
         if isinstance(node.op, Quantize | Dequantize) and self._drop(node):
             return
-        clamp = None if isinstance(node.op, Clip) else self._clamp(node)
+        clamp = None if isinstance(node.op, Clip) or self.wide else self._clamp(node)
         for value in node.outputs:
             if value.type.has_codes:
                 kind, value.type = value.type, TensorType(DType.FLOAT32, value.shape)
                 self.modified = True
                 if self.turns(kind):
                     self.codes[value] = kind
+                    self._saturate(node, value, kind)
                 else:
                     self._quantize(node, value, kind)
         if clamp is not None:
             self._add_clamp(node, clamp)
+
+    def _saturate(self, node: Node, value: Value, kind: TensorType) -> None:
+        """Keep a result of 16-bit codes in their range, where it could leave that."""
+        if not self.wide or kind.quant is None or not kind.quant.is_per_tensor:
+            return
+        clip = _clip_between(bounds_of(node, self.bounds), kind)
+        self._bound(value, kind)
+        if clip is not None:
+            self._insert_clip(node, value, clip)
 
     def _clamp(self, node: Node) -> Activation | None:
         """The clamp that a node's quantized result implies and that nothing else does."""
@@ -147,12 +162,18 @@ class _Walk:
             node.op = node.op.replace(activation=clamp)
             return
         assert clamp.bounds is not None
-        op, result = Clip(low=clamp.bounds[0], high=clamp.bounds[1]), node.outputs[0]
+        clip = Clip(low=clamp.bounds[0], high=clamp.bounds[1])
+        self.positive.add(self._insert_clip(node, node.outputs[0], clip))
+
+    def _insert_clip(self, node: Node, result: Value, op: Clip) -> Value:
+        """Let what reads a result find it clamped."""
         clamped = Value(result.name, result.type, origin=result.origin)
         self.graph.insert_after(node, Node(op, [result], [clamped], origin=node.origin))
         self.floats[result] = clamped
-        self.positive.add(clamped)
+        if result in self.bounds:
+            self.bounds[clamped] = self.bounds[result]
         self._note(clamped)
+        return clamped
 
     def _operand(self, node: Node, index: int, value: Value) -> Value:
         found = self.floats.get(value, value)
@@ -175,6 +196,7 @@ class _Walk:
             found = builder.add(Dequantize(dtype=DType.FLOAT32), [value])
             self._beside[value] = found
             self._note(found)
+            self._bound(found, value.type)
         return found
 
     def _quantize(self, node: Node, value: Value, kind: TensorType) -> None:
@@ -197,6 +219,8 @@ class _Walk:
         wanted = DType.FLOAT32 if isinstance(node.op, Quantize) else result.dtype
         if x is None or x.dtype is not wanted or x.type.has_codes:
             return False
+        if self.wide and isinstance(node.op, Quantize):
+            return self._drop_wide(node, x, result)
         clamp = _clamp_of(result.type) if isinstance(node.op, Quantize) else None
         if clamp is not None and clamp.bounds is not None and x not in self.positive:
             node.op = Clip(low=clamp.bounds[0], high=clamp.bounds[1])
@@ -208,6 +232,15 @@ class _Walk:
             self.modified = True
         return True
 
+    def _drop_wide(self, node: Node, x: Value, result: Value) -> bool:
+        """Let a Quantize to 16 bits only saturate, or be dropped where nothing does."""
+        clip = _clip_between(self.bounds.get(x, ANY), result.type)
+        if clip is not None:
+            node.op = clip
+            return False
+        self.floats[result] = x
+        return True
+
     def dequantized(self, value: Value, after: Node | None) -> Value:
         """A Dequantize of codes, behind ``after`` or at the start."""
         result = Value(f"{value.name}/real", TensorType(DType.FLOAT32, value.shape))
@@ -217,7 +250,13 @@ class _Walk:
         else:
             self.graph.insert_after(after, node)
         self._note(result)
+        self._bound(result, value.type)
         return result
+
+    def _bound(self, value: Value, kind: TensorType) -> None:
+        """Remember that floats lie where codes of a type do."""
+        if self.wide and kind.quant is not None and kind.quant.is_per_tensor:
+            self.bounds[value] = range_of(kind)
 
     def as_codes(self, value: Value, before: Node | None) -> Value:
         """The codes that a value had, made from its floats; itself if it has them still."""
@@ -240,6 +279,16 @@ class _Walk:
         self.modified = True
 
 
+def _clip_between(bounds: Bounds, kind: TensorType) -> Clip | None:
+    """The Clip that keeps numbers between bounds in the range of codes; None for none."""
+    (low, high), (least, greatest), reach = bounds, range_of(kind), step_of(kind) / 2
+    op = Clip(
+        low=-math.inf if low >= least - reach else least,
+        high=math.inf if high <= greatest + reach else greatest,
+    )
+    return None if (op.low, op.high) == ANY else op
+
+
 def _clamp_of(kind: TensorType) -> Activation | None:
     """The clamp that the range of a type's codes amounts to, if that begins at 0."""
     if not kind.has_codes or kind.quant is None or not kind.quant.is_per_tensor:
@@ -248,3 +297,17 @@ def _clamp_of(kind: TensorType) -> Activation | None:
     if low != 0:
         return None
     return Activation.RELU6 if abs(high - 6) <= step_of(kind) else Activation.RELU
+
+
+def computes_wide_codes(graph: Graph) -> bool:
+    """Whether a graph computes with 16-bit codes, instead of moving or converting them alone."""
+    return any(map(_computes_wide, graph.nodes))
+
+
+def _computes_wide(node: Node) -> bool:
+    if isinstance(node.op, Quantize) or node.op.quant_rule is not QuantRule.REAL:
+        return False
+    if isinstance(node.op, Dequantize) and not node.outputs[0].use_count:
+        return False
+    values = (*node.inputs, *node.outputs)
+    return any(v is not None and v.dtype in WIDE and v.type.has_codes for v in values)
