@@ -86,14 +86,19 @@ def merge_dim(a: Dim, b: Dim) -> Dim:
     return a
 
 
+def may_be_equal(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
+    """Whether nothing that is known of two shapes says that they differ."""
+    return len(a) == len(b) and all(
+        x == y or not (isinstance(x, int) and isinstance(y, int))
+        for x, y in zip(a, b, strict=True)
+    )
+
+
 def merge_shapes(a: Shape, b: Shape) -> Shape:
     """The better known of two statements on the same shape; of two that conflict, ``a``."""
     if a is None or b is None:
         return b if a is None else a
-    if len(a) != len(b):
-        return a
-    pairs = zip(a, b, strict=True)
-    if any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in pairs):
+    if not may_be_equal(a, b):
         return a
     return tuple(merge_dim(x, y) for x, y in zip(a, b, strict=True))
 

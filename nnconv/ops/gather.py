@@ -19,7 +19,7 @@ from nnconv.ir.op import (
     op_class,
     operand_type,
 )
-from nnconv.ir.types import Dim, TensorType, element_count, merge_dim
+from nnconv.ir.types import Dim, TensorType, element_count, may_be_equal, merge_shapes
 from nnconv.ops.reduce import reduced_perm
 from nnconv.ops.shape import Move, index_operand, moved
 
@@ -83,7 +83,9 @@ class Gather(Move):
                 f"batch_dims {batch} doesn't fit axis {self.axis} and indices of rank"
                 f" {len(indices.shape)}"
             )
-        lead = tuple(merge_dim(a, b) for a, b in zip(x.shape[:batch], indices.shape, strict=False))
+        if not may_be_equal(x.shape[:batch], indices.shape[:batch]):
+            raise ValueError(f"batches {x.shape[:batch]} and {indices.shape[:batch]} differ")
+        lead = merge_shapes(x.shape[:batch], indices.shape[:batch]) or ()
         shape = (*lead, *x.shape[batch : self.axis], *indices.shape[batch:])
         return moved(x, (*shape, *x.shape[self.axis + 1 :]))
 

@@ -25,7 +25,9 @@ from nnconv.ir.types import (
     TensorType,
     broadcast_shapes,
     element_count,
+    may_be_equal,
     merge_dim,
+    merge_shapes,
     normalize_axis,
     shape_of_rank,
 )
@@ -325,9 +327,9 @@ class Stack(Move):
         shape: Shape = first.shape
         for other in shapes[1:]:
             if shape is not None and other is not None:
-                if len(shape) != len(other):
+                if not may_be_equal(shape, other):
                     raise ValueError(f"operands have shapes {shape} and {other}, must be equal")
-                shape = tuple(merge_dim(a, b) for a, b in zip(shape, other, strict=True))
+                shape = merge_shapes(shape, other)
         if shape is None:
             return moved(first, None)
         axis = normalize_axis(self.axis, len(shape) + 1)

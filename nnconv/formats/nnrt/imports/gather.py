@@ -7,7 +7,7 @@ import numpy as np
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
-from nnconv.ir.types import Dim
+from nnconv.ir.types import Dim, Shape
 from nnconv.ops.gather import Gather, GatherNd, OneHot, Reduction, ScatterNd, TopK
 from nnconv.ops.quantize import Cast
 from nnconv.ops.rewrite import reshaped
@@ -25,6 +25,18 @@ def _check_range(s: Source, indices: Value, extent: Dim) -> None:
             raise s.fail(f"index {index} is out of range for an extent of {extent}")
 
 
+def _check_tuples(s: Source, indices: Value, shape: Shape) -> None:
+    """See that constant tuples of indices lie within the extents; negative ones count back."""
+    data = indices.data
+    if data is None or not data.size or shape is None:
+        return
+    for place, extent in enumerate(shape[: data.shape[-1]]):
+        if isinstance(extent, int):
+            for index in (data[..., place].min(), data[..., place].max()):
+                if not -extent <= index < extent:
+                    raise s.fail(f"index {index} is out of range for an extent of {extent}")
+
+
 def import_gather(s: Source) -> None:
     """GATHER."""
     x, indices, number = s.operand("input"), s.operand("inputIndices"), s.number("axis")
@@ -37,7 +49,9 @@ def import_gather(s: Source) -> None:
 
 def import_gather_nd(s: Source) -> None:
     """GATHER_ND."""
-    s.emit(GatherNd(), [s.operand("input"), s.operand("indices")])
+    x, indices = s.operand("input"), s.operand("indices")
+    _check_tuples(s, indices, x.shape)
+    s.emit(GatherNd(), [x, indices])
 
 
 def import_one_hot(s: Source) -> None:
@@ -87,6 +101,7 @@ def import_scatter_nd(s: Source) -> None:
     if whole:
         updates = s.add(Cast(dtype=DType.INT32), [updates])
     base = _zeros(s, "shape", updates)
+    _check_tuples(s, indices, base.shape)
     op = ScatterNd(reduction=Reduction.ADD)
     if whole:
         s.emit(Cast(dtype=DType.BOOL), [s.add(op, [base, indices, updates])])
@@ -97,7 +112,9 @@ def import_scatter_nd(s: Source) -> None:
 def import_sparse_to_dense(s: Source) -> None:
     """SPARSE_TO_DENSE: into zeros."""
     indices, values = s.of_rank(s.operand("indices"), 2), s.integers(s.stored("values"))
-    s.emit(ScatterNd(), [_zeros(s, "sparseShape", values), indices, values])
+    base = _zeros(s, "sparseShape", values)
+    _check_tuples(s, indices, base.shape)
+    s.emit(ScatterNd(), [base, indices, values])
 
 
 IMPORTERS: dict[str, Importer] = {
