@@ -30,7 +30,8 @@ from nnconv.decompositions.base import Refused, decompositions_of
 from nnconv.decompositions.ranks import could_be_fewer
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.graphexport import FileExport, own_outputs
-from nnconv.formats.nnapi.operands import CODED, Ref, operand_dimensions
+from nnconv.formats.indexed import Ref
+from nnconv.formats.nnapi.operands import CODED, operand_dimensions
 from nnconv.formats.nnapi.operations import OperationMaker
 from nnconv.formats.nnapi.types import NEWEST_LEVEL, OperationCode
 from nnconv.formats.nnapi.wide import misread
@@ -41,7 +42,7 @@ from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Layout, Op, QuantRule
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import TensorType, static_shape
+from nnconv.ir.types import TensorType
 from nnconv.ops.quantize import Cast
 
 Exporter: TypeAlias = "Callable[[Node, Target], None]"
@@ -95,7 +96,7 @@ class FileTarget(FileExport):
         refused = []
         for value in graph.inputs:
             try:
-                target.declare(value, Lifetime.INPUT)
+                target.operands[target.declare(value)].lifetime = Lifetime.INPUT
             except Refused as refusal:
                 refused.append(_misfit(value, refusal.why))
         if refused:
@@ -323,19 +324,6 @@ class Target(OperationMaker):
     def nchw(self, layout: Layout) -> bool:
         """The flag of a layout."""
         return layout is Layout.NCHW
-
-    def static(self, value: Value) -> tuple[int, ...]:
-        """The extents of a value.
-
-        Raises:
-            Refused: one isn't known.
-        """
-        shape = static_shape(value.shape)
-        if shape is None:
-            raise self.refused(
-                f"the extents of `{value.name}` aren't known", hint="Give the inputs' shapes."
-            )
-        return shape
 
     def finish(self, graph: Graph) -> WireGraph:
         """The graph, once every node is exported."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
 
 import numpy as np
 
 from nnconv.decompositions.base import Refused
-from nnconv.formats.graphexport import GraphExport
+from nnconv.formats.indexed import IndexedExport, Ref
 from nnconv.formats.nnapi.check import type_faults
 from nnconv.formats.nnapi.table import type_levels
 from nnconv.formats.nnapi.types import NUMPY, PER_CHANNEL, ZERO_POINTS, OperandCode
@@ -42,11 +41,7 @@ AS_THEY_ARE = Quant.per_tensor(1.0)
 """The parameters of codes that stand for themselves."""
 
 
-class Ref(int):
-    """The index of an operand, where a number would be a scalar."""
-
-
-class OperandMaker(GraphExport):
+class OperandMaker(IndexedExport):
     """Makes the operands of a graph.
 
     Attributes:
@@ -54,9 +49,8 @@ class OperandMaker(GraphExport):
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.operands: list[Operand] = []
-        self._index: dict[Value, int] = {}
-        self._consts: dict[tuple[object, ...], int] = {}
 
     @property
     @abstractmethod
@@ -82,17 +76,7 @@ class OperandMaker(GraphExport):
         Raises:
             Refused: NNAPI has no type of a constant.
         """
-        found = self._index.get(value)
-        if found is None:
-            assert value.data is not None, f"{value!r} was never produced"
-            found = self._index[value] = self._add(value.type, value.name, value.data)
-        return Ref(found)
-
-    def declare(self, value: Value, lifetime: Lifetime = Lifetime.TEMPORARY) -> Ref:
-        """Make the operand of a value that an input or operation gives."""
-        assert value not in self._index, f"{value!r} has an operand already"
-        index = self._index[value] = self._add(value.type, value.name, lifetime=lifetime)
-        return Ref(index)
+        return self.place(value)
 
     def declare_scalar(self, value: Value) -> Ref:
         """Make the operand of an int32 value that an operation gives without dimensions."""
@@ -100,45 +84,21 @@ class OperandMaker(GraphExport):
         self.operands[index] = Operand(OperandCode.INT32, name=value.name)
         return index
 
-    def alias(self, value: Value, operand: int) -> None:
-        """Let ``operand`` be the value's."""
-        assert value not in self._index, f"{value!r} has an operand already"
-        self._index[value] = operand
-
-    def temp(self, kind: TensorType) -> Ref:
-        """An operand for a result in between."""
-        return Ref(self._add(kind, ""))
-
     def const(
         self,
         data: np.ndarray,
         *,
         quant: Quant | None = None,
-        code: OperandCode | None = None,
+        dtype: DType | None = None,
         name: str = "",
+        code: OperandCode | None = None,
     ) -> Ref:
-        """A constant tensor; equal small ones are made once. ``code`` overrides its type."""
+        """A constant tensor; equal small ones are made once, but not where ``code`` is its type."""
+        if code is None:
+            return super().const(data, quant=quant, dtype=dtype, name=name)
         data = np.asarray(data)
-        kind = TensorType(DType.of(data), tuple(data.shape), quant)
-        if data.size > _SMALL:
-            return Ref(self._add(kind, name, data, code=code))
-        key = (kind.dtype, kind.shape, quant, code, data.tobytes())
-        found = self._consts.get(key)
-        if found is None:
-            found = self._consts[key] = self._add(kind, name, data, code=code)
-        return Ref(found)
-
-    def ints(self, numbers: Iterable[int]) -> Ref:
-        """A constant vector of int32: axes, shapes, paddings.
-
-        Raises:
-            Refused: one is beyond int32.
-        """
-        entries = tuple(numbers)
-        low, high = DType.INT32.int_range
-        if not all(low <= entry <= high for entry in entries):
-            raise Refused(f"{list(entries)} is beyond int32")
-        return self.const(np.asarray(entries, np.int32))
+        kind = TensorType(dtype or DType.of(data), tuple(data.shape), quant)
+        return Ref(self._add(kind, name, data, code=code))
 
     def index(self, value: Value) -> Ref:
         """An index operand as int32, whatever integer type it has; constants saturate."""
@@ -146,8 +106,7 @@ class OperandMaker(GraphExport):
             return self.operand(value)
         if value.data is None:
             raise self.refused(f"the index operand `{value.name}` is {value.dtype}")
-        low, high = DType.INT32.int_range
-        return self.const(np.clip(value.data.astype(np.int64), low, high).astype(np.int32))
+        return self.const(self.saturated(value.data))
 
     def scalar(self, code: OperandCode, number: float) -> Ref:
         """A constant scalar; equal ones are made once."""
@@ -155,29 +114,22 @@ class OperandMaker(GraphExport):
             data = np.asarray(number, NUMPY[code])
         except OverflowError as error:
             raise self.refused(f"{number} is beyond {code.name}") from error
-        key = (code, data.tobytes())
-        found = self._consts.get(key)
-        if found is None:
-            found = self._consts[key] = len(self.operands)
-            self.operands.append(Operand(code, lifetime=Lifetime.CONSTANT, value=data))
-        return Ref(found)
+        operand = Operand(code, lifetime=Lifetime.CONSTANT, value=data)
+        return self.once((code, data.tobytes()), lambda: self._append(operand))
 
     def omitted(self, code: OperandCode) -> Ref:
         """An operand without a value."""
-        key = (code, None)
-        found = self._consts.get(key)
-        if found is None:
-            found = self._consts[key] = len(self.operands)
-            scale = 1.0 if code in ZERO_POINTS else 0.0  # which codes must have
-            self.operands.append(Operand(code, scale=scale, lifetime=Lifetime.NO_VALUE))
-        return Ref(found)
+        scale = 1.0 if code in ZERO_POINTS else 0.0  # which codes must have
+        operand = Operand(code, scale=scale, lifetime=Lifetime.NO_VALUE)
+        return self.once((code, None), lambda: self._append(operand))
 
     def model(self, number: int) -> Ref:
         """The operand that stands for a referenced graph."""
-        self.operands.append(
-            Operand(OperandCode.MODEL, lifetime=Lifetime.MODEL, value=number),
-        )
-        return Ref(len(self.operands) - 1)
+        return Ref(self._append(Operand(OperandCode.MODEL, lifetime=Lifetime.MODEL, value=number)))
+
+    def _append(self, operand: Operand) -> int:
+        self.operands.append(operand)
+        return len(self.operands) - 1
 
     def _add(
         self,
@@ -185,7 +137,6 @@ class OperandMaker(GraphExport):
         name: str,
         data: np.ndarray | None = None,
         *,
-        lifetime: Lifetime = Lifetime.TEMPORARY,
         code: OperandCode | None = None,
     ) -> int:
         if self.is_wide(kind.dtype) or (kind.dtype is DType.INT32 and data is None):
@@ -202,17 +153,14 @@ class OperandMaker(GraphExport):
         for fault in type_faults(operand):
             raise self.refused(f"`{name}`: {fault}")
         operand.name = name
-        operand.lifetime = lifetime
         if data is not None:
             if not data.size:
                 raise self.refused(f"`{name}` is a constant without elements, NNAPI has none")
             operand.lifetime = Lifetime.CONSTANT
             operand.value = data.reshape(operand.dimensions).astype(NUMPY[operand.type], copy=False)
-        self.operands.append(operand)
-        return len(self.operands) - 1
+        return self._append(operand)
 
 
-_SMALL = 64
 _PLAIN_TYPES = frozenset(PLAIN)
 
 

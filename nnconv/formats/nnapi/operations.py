@@ -10,9 +10,10 @@ import numpy as np
 
 from nnconv.decompositions.base import Refused
 from nnconv.formats.graphexport import data_operands
+from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.check import operation_faults
 from nnconv.formats.nnapi.forms import Form, Given, form_of
-from nnconv.formats.nnapi.operands import CODED, PLAIN, OperandMaker, Ref
+from nnconv.formats.nnapi.operands import CODED, PLAIN, OperandMaker
 from nnconv.formats.nnapi.table import spec_of
 from nnconv.formats.nnapi.types import DTYPES, PER_CHANNEL, OperationCode
 from nnconv.formats.nnapi.wire import Graph as WireGraph

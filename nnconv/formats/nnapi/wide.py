@@ -11,7 +11,7 @@ import numpy as np
 
 from nnconv.decompositions.base import Refused
 from nnconv.formats.graphexport import data_operands
-from nnconv.formats.nnapi.operands import Ref
+from nnconv.formats.indexed import Ref
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import QuantRule

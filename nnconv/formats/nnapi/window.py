@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.exporter import Input, Target
-from nnconv.formats.nnapi.operands import Ref
 from nnconv.formats.nnapi.types import PaddingCode
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Layout

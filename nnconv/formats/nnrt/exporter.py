@@ -16,7 +16,7 @@ it doesn't take is refused; the driver then does the op in other types or decomp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -24,7 +24,8 @@ import numpy as np
 
 from nnconv.decompositions.base import Refused, decompositions_of
 from nnconv.errors import Reason, UnsupportedItem
-from nnconv.formats.graphexport import FileExport, GraphExport, data_operands, own_outputs
+from nnconv.formats.graphexport import FileExport, data_operands, own_outputs
+from nnconv.formats.indexed import IndexedExport, Ref
 from nnconv.formats.nnrt.check import (
     MOST_BYTES,
     MOST_EXTENT,
@@ -41,8 +42,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op, QuantRule
-from nnconv.ir.quant import Quant
-from nnconv.ir.types import Shape, TensorType, static_shape
+from nnconv.ir.types import Shape, TensorType
 from nnconv.ops.quantize import Dequantize, Quantize
 
 Exporter: TypeAlias = "Callable[[Node, Target], None]"
@@ -54,13 +54,6 @@ CODES = frozenset({DType.INT8, DType.UINT8})
 """The types of codes."""
 
 ACTIVATION_NUMBERS = {Activation.NONE: 0, Activation.RELU: 1, Activation.RELU6: 2}
-
-_SMALL = 64
-"""Equal constants of so many elements are made once."""
-
-
-class Ref(int):
-    """The index of a tensor."""
 
 
 def exporter_of(op: type[Op]) -> Exporter | None:
@@ -86,7 +79,7 @@ class FileTarget(FileExport):
         refused = [
             _item("input", value, fault)
             for value in graph.inputs
-            if (fault := _misfit(value.type)) is not None
+            if (fault := _misfit(value.type) or _unread_scales(value)) is not None
         ]
         if refused:
             return None, refused
@@ -96,7 +89,7 @@ class FileTarget(FileExport):
         return (None if refused else target.finish(graph)), refused
 
 
-class Target(GraphExport):
+class Target(IndexedExport):
     """An NNRt model under construction, as exporters see it.
 
     Attributes:
@@ -110,12 +103,11 @@ class Target(GraphExport):
     has_bitcasts = False
 
     def __init__(self, file: FileTarget) -> None:
+        super().__init__()
         self.file: FileTarget = file
         self.tensors: list[Tensor] = []
         self.operations: list[Operation] = []
         self.current: Node | None = None
-        self._index: dict[Value, int] = {}
-        self._consts: dict[tuple[object, ...], int] = {}
 
     @property
     def api(self) -> int:
@@ -130,54 +122,7 @@ class Target(GraphExport):
         Raises:
             Refused: NNRt can't hold a constant.
         """
-        found = self._index.get(value)
-        if found is None:
-            assert value.data is not None, f"{value!r} was never produced"
-            found = self._index[value] = self._add(value.type, value.name, value.data)
-        return Ref(found)
-
-    def declare(self, value: Value) -> Ref:
-        """Make the tensor of a value that an input or operation gives."""
-        assert value not in self._index, f"{value!r} has a tensor already"
-        index = self._index[value] = self._add(value.type, value.name)
-        return Ref(index)
-
-    def alias(self, value: Value, tensor: int) -> None:
-        """Let ``tensor`` be the value's."""
-        assert value not in self._index, f"{value!r} has a tensor already"
-        self._index[value] = tensor
-
-    def temp(self, kind: TensorType) -> Ref:
-        """A tensor for a result in between."""
-        return Ref(self._add(kind, ""))
-
-    def const(self, data: np.ndarray, *, quant: Quant | None = None, name: str = "") -> Ref:
-        """A constant; equal small ones are made once."""
-        data = np.asarray(data)
-        kind = TensorType(DType.of(data), tuple(data.shape), quant)
-        if data.size > _SMALL:
-            return Ref(self._add(kind, name, data))
-        key = (kind.dtype, kind.shape, quant, data.tobytes())
-        found = self._consts.get(key)
-        if found is None:
-            found = self._consts[key] = self._add(kind, name, data)
-        return Ref(found)
-
-    def ints(self, numbers: Iterable[int]) -> Ref:
-        """A constant vector of int32: axes, shapes, paddings.
-
-        Raises:
-            Refused: one is beyond int32.
-        """
-        entries = tuple(numbers)
-        low, high = DType.INT32.int_range
-        if not all(low <= entry <= high for entry in entries):
-            raise Refused(f"{list(entries)} is beyond int32")
-        return self.const(np.asarray(entries, np.int32))
-
-    def single(self, number: int) -> Ref:
-        """A constant of one int32."""
-        return self.ints([number])
+        return self.place(value)
 
     def _add(self, kind: TensorType, name: str, data: np.ndarray | None = None) -> int:
         fault = _misfit(kind)
@@ -190,7 +135,10 @@ class Target(GraphExport):
             data = np.ascontiguousarray(data).view(NUMPY[code]).reshape(data.shape)
         assert kind.shape is not None, "its rank is known"
         dims = [extent if isinstance(extent, int) else -1 for extent in kind.shape]
-        self.tensors.append(Tensor(code, dims, quant=params_of(kind), data=data, name=name))
+        return self._append(Tensor(code, dims, quant=params_of(kind), data=data, name=name))
+
+    def _append(self, tensor: Tensor) -> int:
+        self.tensors.append(tensor)
         return len(self.tensors) - 1
 
     # ---------------------------------------------------------------- operations
@@ -272,12 +220,9 @@ class Target(GraphExport):
         data = np.asarray(value).astype(NUMPY[kind])
         if formal.elements is not None and data.size == formal.elements:
             data = data.reshape([int(extent) for extent in formal.shape])
+        tensor = Tensor(kind, data.shape, type=formal.type, data=data)
         key = (formal.type, data.shape, data.tobytes())
-        found = self._consts.get(key)
-        if found is None:
-            found = self._consts[key] = len(self.tensors)
-            self.tensors.append(Tensor(kind, data.shape, type=formal.type, data=data))
-        return found
+        return self.once(key, lambda: self._append(tensor))
 
     def _vet(self, spec: OperationSpec, operation: Operation) -> None:
         """See that a device takes an operation."""
@@ -329,19 +274,6 @@ class Target(GraphExport):
                 f"the rank of `{value.name}` isn't known", hint="Give the inputs' shapes."
             )
         return tuple(extent if isinstance(extent, int) else None for extent in value.shape)
-
-    def static(self, value: Value) -> tuple[int, ...]:
-        """The extents of a value.
-
-        Raises:
-            Refused: one isn't known.
-        """
-        shape = static_shape(value.shape)
-        if shape is None:
-            raise self.refused(
-                f"the extents of `{value.name}` aren't known", hint="Give the inputs' shapes."
-            )
-        return shape
 
     def keep(self, x: Value, y: Value) -> None:
         """Let ``y`` be a copy of ``x``, an output that needs a tensor of its own, or ``x``."""
@@ -443,8 +375,8 @@ def _misfit(kind: TensorType) -> str | None:
     if kind.dtype not in FROM_DTYPE:
         return f"is {kind.dtype}, NNRt has no such type"
     quant = kind.quant if kind.has_codes else None
-    if quant is not None and not quant.is_per_tensor and (quant.block or quant.axis != 0):
-        return f"is {kind}, whose scales aren't those of the first dimension"
+    if quant is not None and quant.block:
+        return f"is {kind}, whose scales are those of blocks"
     if kind.shape is None:
         return "has an unknown rank"
     if 0 in kind.shape:
@@ -454,6 +386,14 @@ def _misfit(kind: TensorType) -> str | None:
     if size > MOST_BYTES or max(known, default=0) > MOST_EXTENT:
         return f"has the shape {list(kind.shape)}, beyond the {MOST_BYTES} bytes of NNRt's tensors"
     return None
+
+
+def _unread_scales(value: Value) -> str | None:
+    """Why an input can't have scales for channels: no operation tells which dimension they are."""
+    quant = value.type.quant
+    if value.uses or quant is None or quant.is_per_tensor or not quant.axis:
+        return None
+    return f"is {value.type}, whose scales aren't those of the first dimension"
 
 
 def _item(op: str, value: Value, fault: str) -> UnsupportedItem:

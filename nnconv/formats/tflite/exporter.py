@@ -17,7 +17,7 @@ other types or decomposes it (``nnconv.decompositions``), and exports what came 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -29,11 +29,11 @@ from nnconv.formats.graphexport import (
     FLOAT32,
     NO_TYPES,
     FileExport,
-    GraphExport,
     NotExportable,
     data_operands,
     own_outputs,
 )
+from nnconv.formats.indexed import IndexedExport, Ref
 from nnconv.formats.tflite import build
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
 from nnconv.formats.tflite.scales import check_gain, lost_gain, unfit_scales
@@ -136,7 +136,7 @@ ACTIVATION_NUMBERS = {
 """Fused activations that kernels apply; the others stand as ops of their own."""
 
 
-class Target(GraphExport):
+class Target(IndexedExport):
     """A TFLite subgraph under construction, as exporters see it.
 
     Attributes:
@@ -149,38 +149,19 @@ class Target(GraphExport):
     activation_numbers = ACTIVATION_NUMBERS
 
     def __init__(self, file: FileTarget) -> None:
+        super().__init__()
         self.file: FileTarget = file
         self.tensors: list[build.Tensor] = []
         self.operators: list[build.Operator] = []
         self.current: Node | None = None
-        self._index: dict[Value, int] = {}
-        self._consts: dict[tuple[object, ...], int] = {}
 
     # ---------------------------------------------------------------- tensors
 
-    def tensor(self, value: Value | None) -> int:
+    def tensor(self, value: Value | None) -> Ref:
         """The tensor of a value; -1 for an absent operand."""
-        if value is None:
-            return -1
-        found = self._index.get(value)
-        if found is None:
-            assert value.data is not None, f"{value!r} was never produced"
-            found = self._add_tensor(value.type, value.name, value.data)
-            self._index[value] = found
-        return found
+        return Ref(-1) if value is None else self.place(value)
 
-    def declare(self, value: Value) -> int:
-        """Make the tensor of a value that an input or operator gives."""
-        assert value not in self._index, f"{value!r} has a tensor already"
-        index = self._index[value] = self._add_tensor(value.type, value.name)
-        return index
-
-    def alias(self, value: Value, tensor: int) -> None:
-        """Let ``tensor`` be the value's."""
-        assert value not in self._index, f"{value!r} has a tensor already"
-        self._index[value] = tensor
-
-    def variables(self, pairs: Sequence[tuple[Value | None, Value]]) -> list[int]:
+    def variables(self, pairs: Sequence[tuple[Value | None, Value]]) -> list[Ref]:
         """The variable tensors of states that the operator being made reads and replaces.
 
         ``pairs`` are the states before and after it. Nothing may be refused behind this.
@@ -200,69 +181,29 @@ class Target(GraphExport):
             self.alias(after, tensor)
         return tensors
 
-    def temp(self, kind: TensorType) -> int:
-        """A tensor for a result in between."""
-        return self._add_tensor(kind, self._inner_name())
-
-    def const(
-        self,
-        data: np.ndarray,
-        *,
-        quant: Quant | None = None,
-        dtype: DType | None = None,
-        name: str = "",
-    ) -> int:
-        """A constant tensor; equal small ones are made once."""
-        data = np.asarray(data)
-        kind = TensorType(dtype or DType.of(data), tuple(data.shape), quant)
-        if data.size > 64:
-            return self._add_tensor(kind, name or self._inner_name(), data)
-        key = (kind.dtype, kind.shape, quant, data.tobytes())
-        found = self._consts.get(key)
-        if found is None:
-            found = self._consts[key] = self._add_tensor(kind, name or self._inner_name(), data)
-        return found
-
-    def ints(self, numbers: Iterable[int], dtype: DType = DType.INT32) -> int:
-        """A constant vector of integers: axes, shapes, paddings.
-
-        Raises:
-            Refused: one is beyond ``dtype``.
-        """
-        entries = tuple(numbers)
-        low, high = dtype.int_range
-        if not all(low <= entry <= high for entry in entries):
-            raise Refused(f"{list(entries)} is beyond {dtype}")
-        return self.const(np.asarray(entries, dtype.numpy))
-
-    def scalar(self, number: int, dtype: DType = DType.INT32) -> int:
+    def scalar(self, number: int, dtype: DType = DType.INT32) -> Ref:
         """A constant integer of rank 0.
 
         Raises:
             Refused: it is beyond ``dtype``.
         """
-        low, high = dtype.int_range
-        if not low <= number <= high:
-            raise Refused(f"{number} is beyond {dtype}")
-        return self.const(np.asarray(number, dtype.numpy))
+        return self.const(self._integers(number, dtype))
 
-    def index(self, value: Value) -> int:
+    def index(self, value: Value) -> Ref:
         """An index operand as int32, whatever integer type it has; constants saturate."""
         if value.dtype is DType.INT32:
             return self.tensor(value)
         kind = TensorType(DType.INT32, value.shape)
         if value.data is not None:
-            low, high = DType.INT32.int_range
-            numbers = np.clip(value.data.astype(np.int64), low, high).astype(np.int32)
-            return self._add_tensor(kind, value.name, numbers)
+            return Ref(self._add(kind, value.name, self.saturated(value.data)))
         return self.cast(self.tensor(value), value.dtype, kind)
 
-    def cast(self, tensor: int, old: DType, kind: TensorType) -> int:
+    def cast(self, tensor: int, old: DType, kind: TensorType) -> Ref:
         """A tensor's numbers in another type."""
         options = ("CastOptions", {"in_data_type": CODES[old], "out_data_type": CODES[kind.dtype]})
         return self.result("CAST", [tensor], kind, options)
 
-    def requantized(self, value: Value, quant: Quant, dtype: DType | None = None) -> int:
+    def requantized(self, value: Value, quant: Quant, dtype: DType | None = None) -> Ref:
         """A quantized value's tensor under other parameters."""
         target = dtype or value.dtype
         if value.quant == quant and value.dtype is target:
@@ -272,7 +213,7 @@ class Target(GraphExport):
         kind = TensorType(target, value.shape, quant)
         return self.result("QUANTIZE", [self.tensor(value)], kind, ("QuantizeOptions", {}))
 
-    def _add_tensor(self, kind: TensorType, name: str, data: np.ndarray | None = None) -> int:
+    def _add(self, kind: TensorType, name: str, data: np.ndarray | None = None) -> int:
         if not _fits(kind.shape):
             raise Refused(f"`{name}` has the shape {list(kind.shape or ())}, {_LIMIT}")
         shape, signature = file_shape(kind.shape)
@@ -289,7 +230,8 @@ class Target(GraphExport):
         )
         return len(self.tensors) - 1
 
-    def _inner_name(self) -> str:
+    def inner_name(self) -> str:
+        """What to call a tensor that has no name: it belongs to a result of the node."""
         base = self.current.outputs[0].name if self.current and self.current.outputs else ""
         return f"{base}/{len(self.tensors)}"
 
@@ -341,7 +283,7 @@ class Target(GraphExport):
         *,
         version: int = 1,
         **more: Any,
-    ) -> int:
+    ) -> Ref:
         """Add an operator of one result in between; gives its tensor."""
         tensor = self.temp(kind)
         self.operator(name, inputs, [tensor], options, version=version, **more)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnconv.formats.graphexport import NotExportable
+from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.exporter import Exporter, Target
-from nnconv.formats.nnapi.operands import Ref
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.exporter import Exporter, Input, Target
-from nnconv.formats.nnapi.operands import Ref
 from nnconv.formats.nnapi.types import PaddingCode
 from nnconv.formats.nnapi.weighted import bias_operand, oriented, weighted
 from nnconv.formats.nnapi.window import extents_of, padded, padding_inputs, pair

@@ -6,8 +6,8 @@ from math import prod
 
 import numpy as np
 
+from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.exporter import Exporter, Target
-from nnconv.formats.nnapi.operands import Ref
 from nnconv.formats.nnapi.weighted import bias_operand, oriented, weighted
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op

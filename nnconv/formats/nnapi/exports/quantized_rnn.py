@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.exporter import Exporter, Input, Target
 from nnconv.formats.nnapi.imports.rnn import LSTM_OPERANDS
-from nnconv.formats.nnapi.operands import Ref
 from nnconv.formats.nnapi.types import OperandCode
 from nnconv.formats.nnapi.wire import Lifetime
 from nnconv.ir.graph import Node, Value

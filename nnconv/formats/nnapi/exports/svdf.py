@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.exporter import Exporter, Target
-from nnconv.formats.nnapi.operands import Ref
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import Dim, TensorType

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from nnconv.formats.nnrt.exporter import Exporter, Ref, Target
+from nnconv.formats.indexed import Ref
+from nnconv.formats.nnrt.exporter import Exporter, Target
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import quantize

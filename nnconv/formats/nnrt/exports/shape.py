@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from nnconv.decompositions.base import Refused
-from nnconv.formats.nnrt.exporter import Exporter, Ref, Target
+from nnconv.formats.indexed import Ref
+from nnconv.formats.nnrt.exporter import Exporter, Target
 from nnconv.formats.nnrt.exports.quantize import emit_cast
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
