@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import GraphProto, helper
 
+import nnconv
+from support.onnx_qdq import Qdq
 from support.onnx_routes import OnnxCase, check_routes, node
 from support.onnx_whole import check_against_onnxruntime, info, ints, onnx_model, to_tflite
 from support.whole import floats, normal
@@ -58,6 +61,32 @@ def test_an_onnx_branch_on_a_constant_is_decided_beforehand(constant: bool, tmp_
     made = to_tflite(branches("flag", constant=constant), tmp_path)
     check_against_onnxruntime(made, [normal(1, 2, 3, 4)])
     assert "IF" not in made.ops
+
+
+@pytest.mark.parametrize("op", ["Clip", "Relu", "Slice"])
+def test_branches_read_codes_whose_quantizer_has_nothing_to_do(op: str, tmp_path: Path) -> None:
+    """onnxruntime ends the process where it takes out a quantizer that bodies alone read."""
+    q = Qdq()
+    inside = q.dq(q.q(q.input("x", FLOAT, [5, 3]), 0.01, 0, "int16"), 0.01, 0, "int16")
+    ends = {
+        "Clip": [q.const(np.float32(-np.inf)), q.const(np.float32(1e6))],
+        "Relu": [],
+        "Slice": [q.const(np.int64([0])), q.const(np.int64([5]))],
+    }
+    codes = q.q(q.op(op, q.op("Relu", inside), *ends[op]), 0.01, 0, "int16")
+    sides = [
+        body([node("Identity", [codes], [name])], [], [info(name, "int16", [5, 3])])
+        for name in ("then", "else")
+    ]
+    q.inputs.append(info("flag", "bool", []))
+    q.op("If", "flag", name="y", then_branch=sides[0], else_branch=sides[1])
+    source, target = tmp_path / "source.onnx", tmp_path / "model.onnx"
+    onnx.save(q.model([("y", "int16", [5, 3])]), source)
+    nnconv.convert(source, target)
+    x = floats(5, 3)
+    session = onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
+    (got,) = session.run(None, {"x": x, "flag": np.array(True)})
+    assert np.abs(got - np.maximum(np.rint(x / 0.01), 0)).max() <= 1
 
 
 # ---------------------------------------------------------------- loops

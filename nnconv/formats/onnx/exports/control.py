@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from nnconv.decompositions.control import Count, count_of
 from nnconv.errors import UnsupportedItem
 from nnconv.formats.onnx import wire
@@ -248,8 +250,22 @@ def _transfer(inner: Target, value: Value, t: Target, outer: Value) -> None:
 
 def _capture(inner: Target, value: Value, t: Target, outer: Value, body: Graph) -> None:
     """Let an input of a body be an outer value, if the body reads it."""
-    if value.use_count or value in body.outputs:
-        _transfer(inner, value, t, outer)
+    if not value.use_count and value not in body.outputs:
+        return
+    inside = inner.is_resigned(value) and t.is_resigned(outer)
+    name = _name(t, outer, inside=inside)
+    if inner is not t and t.is_quantized(outer) and outer.producer is not None:
+        name = _held(t, outer, name)
+    _give(inner, value, name, inside=inside)
+
+
+def _held(t: Target, value: Value, name: str) -> str:
+    """Codes as a node gives them that onnxruntime doesn't take out.
+
+    Where it takes out a QuantizeLinear that bodies alone read, it ends the process.
+    """
+    rank = value.type.rank
+    return name if rank is None else t.node("Reshape", [name, t.const(np.zeros(rank, np.int64))])
 
 
 def _run(t: Target, graph: Graph, node: Node) -> list[UnsupportedItem]:
