@@ -17,6 +17,8 @@ from nnconv.ops import elementwise as e
 from nnconv.ops import numeric as n
 from nnconv.ops.gather import Gather
 from nnconv.ops.quantize import Bitcast, Cast
+from nnconv.ops.reduce import ReduceSum
+from nnconv.ops.shape import Unsqueeze
 
 
 def _operands(node: Node) -> tuple[Value, Value]:
@@ -82,6 +84,36 @@ def bitwise_xor(node: Node, b: Builder) -> Sequence[Value] | None:
     return [unworded(b.add(e.BitwiseXor(), [words(v, b) for v in (x, y)]), x.dtype, b)]
 
 
+_PART, _PARTS = 4, 8
+"""So many bits are looked up at once, so often for 32 of them."""
+
+
+def xor_by_table(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Of up to 32 bits by looking up what four bits of each give, eight times at once."""
+    x, y = _operands(node)
+    if x.dtype is DType.BOOL or x.dtype.bits == 64 or x.shape is None or y.shape is None:
+        return None
+    if x.dtype.bits == 32 and x.dtype is not DType.INT32:
+        return None
+    rank, size = max(len(x.shape), len(y.shape)), 1 << _PART
+    numbers = np.arange(size, dtype=np.int64)
+    table = np.bitwise_xor(numbers[:, None], numbers)
+    shifts = np.arange(_PARTS, dtype=np.int64) * _PART
+    tables = (table.reshape(1, -1) << shifts[:, None]).astype(np.uint32).view(np.int32)
+    weights = b.const((1 << shifts).astype(np.int32))
+    places = b.const(np.arange(0, tables.size, size * size, dtype=np.int32))
+    for value, factor in ((x, size), (y, 1)):
+        column = b.add(Unsqueeze(axes=(len(value.shape or ()),)), [words(value, b)])
+        moved = b.add(e.FloorDiv(), [column, weights])
+        part = b.add(e.FloorMod(), [moved, scalar(b, size, moved)])
+        if factor != 1:
+            part = b.add(e.Mul(), [part, scalar(b, factor, part)])
+        places = b.add(e.Add(), [places, part])
+    found = b.add(Gather(axis=0), [b.const(tables.reshape(-1)), places])
+    whole = b.add(ReduceSum(axes=(rank,)), [found])
+    return [unworded(whole, x.dtype, b)]
+
+
 def bitwise_not(node: Node, b: Builder) -> Sequence[Value]:
     """What all bits set differ in."""
     x = node.operand(0)
@@ -95,26 +127,38 @@ def bitwise_not(node: Node, b: Builder) -> Sequence[Value]:
 # -------------------------------------------------------------------- shifts
 
 
+def _steps(x: Value, amount: Value, b: Builder) -> Value:
+    """An amount as int64 where bits of 64 are shifted, else as int32: what is too much stays so."""
+    if x.dtype.bits == 64:
+        return widened(amount, b)
+    if amount.dtype.bits < 64:
+        return words(amount, b)
+    return b.add(Cast(dtype=DType.INT32), [b.add(e.Clip(low=-1.0, high=64.0), [amount])])
+
+
 def _inside(amount: Value, bits: int, b: Builder) -> Value:
-    """Whether an int64 amount is 0 ... bits - 1."""
+    """Whether an amount is 0 ... bits - 1."""
     least = b.add(e.GreaterEqual(), [amount, scalar(b, 0, amount)])
     return b.add(e.LogicalAnd(), [least, b.add(e.Less(), [amount, scalar(b, bits, amount)])])
 
 
 def _power_of_two(amount: Value, bits: int, b: Builder) -> Value:
-    """2**amount of an int64 amount of 0 ... ``bits``, where it is 0 at ``bits``."""
-    table = np.zeros(bits + 1, np.int64)
-    table[:bits] = np.left_shift(np.int64(1), np.arange(bits, dtype=np.int64))
+    """2**amount of an amount of 0 ... ``bits``, where it is 0 at ``bits``, of the amount's type."""
+    table = np.zeros(bits + 1, amount.dtype.numpy)
+    table[:bits] = np.left_shift(np.ones(1, table.dtype), np.arange(bits, dtype=table.dtype))
     return b.add(Gather(axis=0), [b.const(table), amount])
 
 
 def shift_left(node: Node, b: Builder) -> Sequence[Value]:
-    """Times a power of two, in int64; too much is times 0."""
+    """Times a power of two, in int32 or int64, which wrap; too much is times 0."""
     x, amount = _operands(node)
-    bits, steps = x.dtype.bits, widened(amount, b)
+    bits, steps = x.dtype.bits, _steps(x, amount, b)
     steps = b.add(e.Select(), [_inside(steps, bits, b), steps, scalar(b, bits, steps)])
-    product = b.add(e.Mul(), [widened(x, b), _power_of_two(steps, bits, b)])
-    return [narrowed(product, x.dtype, b)]
+    if bits == 64:
+        product = b.add(e.Mul(), [widened(x, b), _power_of_two(steps, bits, b)])
+        return [narrowed(product, x.dtype, b)]
+    product = b.add(e.Mul(), [words(x, b), _power_of_two(steps, bits, b)])
+    return [unworded(product, x.dtype, b)]
 
 
 def shift_right(node: Node, b: Builder) -> Sequence[Value] | None:
@@ -122,7 +166,7 @@ def shift_right(node: Node, b: Builder) -> Sequence[Value] | None:
     x, amount = _operands(node)
     if x.shape is None and x.dtype.bits == 64:
         return None
-    bits, steps = x.dtype.bits, widened(amount, b)
+    bits, steps = x.dtype.bits, _steps(x, amount, b)
     inside = _inside(steps, bits, b)
     last = b.add(e.Select(), [inside, steps, scalar(b, bits - 1, steps)])
     if bits == 64:
@@ -137,6 +181,26 @@ def shift_right(node: Node, b: Builder) -> Sequence[Value] | None:
         kept = b.add(e.Select(), [inside, wide, scalar(b, 0, wide)])
         return [b.add(Bitcast(dtype=DType.UINT64), [kept])]
     return [b.add(e.Select(), [inside, shifted, zero])]
+
+
+def shift_by_division(node: Node, b: Builder) -> Sequence[Value] | None:
+    """RightShift of up to 32 bits: the quotient by a power of two, rounded down.
+
+    2**31 is beyond int32: there is nothing but the sign then.
+    """
+    x, amount = _operands(node)
+    if x.dtype.bits == 64 or x.dtype is DType.UINT32:
+        return None
+    steps, word = words(amount, b), words(x, b)
+    most = min(x.dtype.bits, 31) - 1
+    last = scalar(b, most, steps)
+    powers = b.const(np.left_shift(np.int32(1), np.arange(most + 1, dtype=np.int32)))
+    places = b.add(e.Maximum(), [b.add(e.Minimum(), [steps, last]), scalar(b, 0, steps)])
+    moved = b.add(e.FloorDiv(), [word, b.add(Gather(axis=0), [powers, places])])
+    if x.dtype is not DType.INT32:
+        return [unworded(moved, x.dtype, b)]
+    far = b.add(e.Minimum(), [b.add(e.Maximum(), [word, scalar(b, -1, word)]), scalar(b, 0, word)])
+    return [b.add(e.Select(), [b.add(e.Greater(), [steps, last]), far, moved])]
 
 
 def _shifted_words(x: Value, amount: Value, b: Builder) -> Value:

@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
-from nnconv.decompositions.bits import bitwise_xor
+from nnconv.decompositions.bits import bitwise_xor, shift_by_division, xor_by_table
 from nnconv.decompositions.constants import scalar
 from nnconv.decompositions.floats import of_integers
 from nnconv.decompositions.integers import divide, power, toward_zero
@@ -308,7 +308,8 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.FloorDiv: (quotient, floor_of_quotient),
     e.FloorMod: (remainder, rest_of_quotient),
     e.Pow: (power,),
-    e.BitwiseXor: (bitwise_xor,),
+    e.BitwiseXor: (bitwise_xor, xor_by_table),
+    e.RightShift: (shift_by_division,),
     e.HardSwish: (hard_swish_by_clip,),
     e.Sign: (sign_by_clip,),
     e.SquaredDifference: (square_of_difference,),

@@ -156,6 +156,9 @@ def sign(node: Node, b: Builder) -> Sequence[Value] | None:
     (x,) = _operands(node)
     if x.dtype.is_integer and not x.dtype.is_signed and not x.type.has_codes:
         return [b.add(Cast(dtype=x.dtype), [b.add(Cast(dtype=DType.BOOL), [x])])]
+    if x.dtype is not DType.INT64 and not x.type.has_codes:
+        sides = [b.add(kind(), [x, scalar(b, 0, x)]) for kind in (e.Greater, e.Less)]
+        return [b.add(e.Sub(), [b.add(Cast(dtype=x.dtype), [side]) for side in sides])]
     if x.dtype is not DType.INT64:
         return None
     zero, one = scalar(b, 0, x), scalar(b, 1, x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.places import most_of, never_negative
 from nnconv.decompositions.unsigned import as_float, from_float
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -169,10 +170,37 @@ def cast_to_low_bits(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(Cast(dtype=op.dtype), [b.add(e.Add(), [low, least])])]
 
 
+def cast_of_bytes(node: Node, b: Builder) -> list[Value] | None:
+    """A Cast between integers, one of 8 bits, by floats: of others the low bits first."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, Cast)
+    kinds = (x.dtype, op.dtype)
+    if not all(kind in _WHOLE for kind in kinds) or x.dtype is op.dtype or not _BYTES & {*kinds}:
+        return None
+    if x.dtype in _BYTES and op.dtype in _BYTES:
+        return [b.add(op, [b.add(Cast(dtype=DType.INT32), [x])])]
+    if op.dtype in _BYTES:
+        least = op.dtype.int_range[0]
+        most = most_of(x)
+        if most is None or most > op.dtype.int_range[1] or not (least or never_negative(x)):
+            start, count = (b.const(np.asarray(n, x.dtype.numpy)) for n in (least, 1 << 8))
+            moved = b.add(e.Sub(), [x, start]) if least else x
+            x = b.add(e.FloorMod(), [moved, count])
+            x = b.add(e.Add(), [x, start]) if least else x
+        real = b.add(Cast(dtype=DType.FLOAT32), [x])
+        return [b.add(LooseCast(dtype=op.dtype), [real])]
+    real = b.add(Cast(dtype=DType.FLOAT32), [x])
+    return [b.add(op, [real])]
+
+
+_BYTES = frozenset({DType.INT8, DType.UINT8})
+_WHOLE = frozenset({*_BYTES, DType.INT32})
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     Quantize: (quantize_widened, quantize_by_arithmetic),
     Dequantize: (dequantize_by_arithmetic,),
     DynamicQuantize: (decompose_dynamic_quantize,),
-    Cast: (cast_by_bits, cast_by_floats),
+    Cast: (cast_by_bits, cast_by_floats, cast_of_bytes),
     LooseCast: (cast_by_bits, cast_to_low_bits),
 }

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 from nnconv.ir import Builder, DType
+from nnconv.ops import elementwise as e
+from nnconv.ops import numeric as n
 from nnconv.ops import reduce as r
 from nnconv.ops import shape as s
 from nnconv.ops.blocks import DepthToSpace, SpaceToBatch, SpaceToDepth
 from nnconv.ops.gather import Gather, GatherElements, GatherNd
+from nnconv.ops.quantize import Cast
 from nnconv.ops.slices import Pad, PadMode, Reverse, Slice
 from support.nnapi_spine import NnapiCase, check_nnapi
 
@@ -20,9 +23,9 @@ def numbers(shape, dtype=np.int32, seed=7):
     rng = np.random.default_rng(seed)
     if dtype is np.bool_:
         return rng.integers(0, 2, shape).astype(dtype)
-    found = rng.integers(-(2**31), 2**31, shape, dtype=np.int64).astype(dtype).reshape(-1)
+    found = rng.integers(-(2**31), 2**31, shape, dtype=np.int64).reshape(-1)
     found[: len(EDGES)] = EDGES[: found.size]
-    return found.reshape(shape)
+    return found.astype(dtype).reshape(shape)
 
 
 INTS = np.arange(2, dtype=np.int32)
@@ -160,3 +163,87 @@ def test_reductions(name, axes, keep):
 def test_places_of_extremes(op):
     build = move(op(axis=1), DType.INT32, (3, 5))
     check_nnapi(NnapiCase("extreme", build, [numbers((3, 5))]))
+
+
+BITS = [e.BitwiseXor, n.BitwiseAnd, n.BitwiseOr]
+NARROW = {"int32": np.int32, "int8": np.int8, "uint8": np.uint8}
+
+
+@pytest.mark.parametrize("kind", NARROW)
+@pytest.mark.parametrize("op", BITS, ids=lambda op: op.__name__)
+def test_bits(op, kind):
+    plain = NARROW[kind]
+    dtype = DType.of(np.zeros(1, plain))
+
+    def build(b: Builder):
+        return b.add(op(), [b.input("x", dtype, (3, 4)), b.input("y", dtype, (4,))])
+
+    feeds = [numbers((3, 4), plain), numbers((4,), plain, 9)[::-1].copy()]
+    check_nnapi(NnapiCase("bits", build, feeds))
+
+
+@pytest.mark.parametrize("kind", NARROW)
+@pytest.mark.parametrize(
+    "op", [e.RightShift, n.ShiftLeft, n.ShiftRight], ids=lambda op: op.__name__
+)
+def test_shifts(op, kind):
+    plain = NARROW[kind]
+    dtype = DType.of(np.zeros(1, plain))
+
+    def build(b: Builder):
+        return b.add(op(), [b.input("x", dtype, (2, 10)), b.input("y", dtype, (2, 10))])
+
+    amounts = np.array([[0, 1, 2, 5, 7, 8, 15, 30, 31, 3]] * 2).astype(plain)
+    check_nnapi(NnapiCase("shift", build, [numbers((2, 10), plain), amounts]))
+
+
+PLAIN = {
+    "float32": np.float32,
+    "int32": np.int32,
+    "int8": np.int8,
+    "uint8": np.uint8,
+    "bool": np.bool_,
+}
+
+
+@pytest.mark.parametrize("new", PLAIN)
+@pytest.mark.parametrize("old", PLAIN)
+def test_casts(old, new):
+    dtype, target = (DType.of(np.zeros(1, PLAIN[kind])) for kind in (old, new))
+
+    def build(b: Builder):
+        return b.add(Cast(dtype=target), [b.input("x", dtype, (3, 6))])
+
+    feeds = numbers((3, 6), PLAIN[old])
+    if old == "float32":
+        feeds = np.array(
+            [[-300.7, 0, 0.5, 127.9, 128.5, 255.5], [-0.9, -1.1, -128.9, -129, 1e6, 3]]
+        )
+        feeds = feeds.astype(np.float32)
+    check_nnapi(NnapiCase("cast", build, [feeds]))
+
+
+ARITHMETIC = [
+    *(e.Add(), e.Sub(), e.Mul(), e.Div()),
+    *(e.FloorDiv(), e.FloorMod(), n.TruncatedMod()),
+]
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32"])
+@pytest.mark.parametrize("op", ARITHMETIC, ids=lambda op: op.name)
+def test_arithmetic_wraps(op, kind):
+    dtype = DType.of(np.zeros(1, PLAIN[kind]))
+
+    def build(b: Builder):
+        return b.add(op, [b.input("x", dtype, (3, 5)), b.input("y", dtype, (5,))])
+
+    feeds = [numbers((3, 5), PLAIN[kind]), np.array([3, 100, -7, 1, 127]).astype(PLAIN[kind])]
+    check_nnapi(NnapiCase("wraps", build, feeds))
+
+
+@pytest.mark.parametrize("op", [e.Neg(), e.Abs(), n.PlainSign()], ids=lambda op: op.name)
+@pytest.mark.parametrize("kind", ["int8", "int32", "float32"])
+def test_signs(op, kind):
+    build = move(op, DType.of(np.zeros(1, PLAIN[kind])), (3, 4))
+    feeds = numbers((3, 4)).astype(PLAIN[kind]) // 2
+    check_nnapi(NnapiCase("sign", build, [feeds]))

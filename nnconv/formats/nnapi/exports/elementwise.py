@@ -70,6 +70,8 @@ def export_arithmetic(node: Node, t: Target) -> None:
     assert isinstance(op, e.Add | e.Sub | e.Mul | e.Div)
     name = ARITHMETIC[type(op)]
     activation = t.activation(op.activation)
+    if y.dtype.is_integer and y.dtype.bits == 8 and not y.type.has_codes:
+        t.require(node, plain=t.types_of(name))  # they wrap around, codes don't
     if y.dtype is DType.INT32 and op.activation is not Activation.NONE:
         raise t.split_activation(op.activation)
     if y.dtype is DType.INT32 and isinstance(op, e.Div):

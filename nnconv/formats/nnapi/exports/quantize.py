@@ -6,9 +6,10 @@ import numpy as np
 
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.graphexport import NotExportable
+from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi import wide
 from nnconv.formats.nnapi.exporter import Exporter, Target
-from nnconv.formats.nnapi.operands import WIDE
+from nnconv.formats.nnapi.operands import AS_THEY_ARE, WIDE
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -110,9 +111,39 @@ def export_cast(node: Node, t: Target) -> None:
         zero = t.const(np.zeros(1, x.dtype.numpy), quant=x.quant)
         t.emit("NOT_EQUAL", {"input0": x, "input1": zero}, y)
         return
+    if DType.INT8 in (x.dtype, y.dtype):
+        _signed(t, x, y)
+        return
     if y.dtype is DType.UINT8 and not (x.dtype.is_float or _in_bytes(x)):
         raise t.refused("CAST to bytes takes the nearest one")
     t.emit("CAST", {"input": x}, y)
+
+
+def _signed(t: Target, x: Value, y: Value) -> None:
+    """Signed bytes from or to floats, which CAST doesn't know: as codes of scale 1."""
+    plain = TensorType(DType.INT8, x.shape, AS_THEY_ARE)
+    if x.dtype is DType.INT8 and y.dtype.is_float:
+        own = x.quant in (None, AS_THEY_ARE)
+        codes = t.operand(x) if own else t.result("CAST", {"input": x}, plain)
+        t.emit("DEQUANTIZE", {"input": codes}, y)
+        return
+    if not x.dtype.is_float or y.quant not in (None, AS_THEY_ARE):
+        raise t.refused("CAST knows no signed bytes")
+    source: Value | Ref = x
+    if not _is_whole(x):
+        bounds = [t.const(np.full(1, end, x.dtype.numpy)) for end in DType.INT8.int_range]
+        for name, bound in zip(("MAXIMUM", "MINIMUM"), bounds, strict=True):
+            inputs = {"input0": source, "input1": bound}
+            source = t.result(name, inputs, TensorType(x.dtype, x.shape))
+        for dtype in (DType.INT32, x.dtype):
+            source = t.result("CAST", {"input": source}, TensorType(dtype, x.shape))
+    t.emit("QUANTIZE", {"input": source}, y)
+
+
+def _is_whole(x: Value) -> bool:
+    """Whether floats are integers."""
+    node = x.producer
+    return node is not None and isinstance(node.op, Cast) and node.operand(0).dtype.is_integer
 
 
 def _numbers_of(t: Target, x: Value, y: Value) -> None:
