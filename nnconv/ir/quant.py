@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -59,6 +60,16 @@ class Quant:
         points = (zero_point,) * len(scales) if isinstance(zero_point, int) else tuple(zero_point)
         return cls(scale=scales, zero_point=points, axis=axis)
 
+    @cached_property
+    def scales(self) -> np.ndarray:
+        """``scale`` as a float32 array, which can't be changed."""
+        return _fixed(np.asarray(self.scale, np.float32))
+
+    @cached_property
+    def zero_points(self) -> np.ndarray:
+        """``zero_point`` as an int64 array, which can't be changed."""
+        return _fixed(np.asarray(self.zero_point, np.int64))
+
     @property
     def is_per_tensor(self) -> bool:
         """Whether all elements share one set of parameters."""
@@ -106,8 +117,7 @@ class Quant:
 
     def broadcast(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Scale (float32) and zero point (int32) arrays that broadcast against ``shape``."""
-        scale = np.asarray(self.scale, np.float32)
-        zero_point = np.asarray(self.zero_point, np.int32)
+        scale, zero_point = self.scales, self.zero_points.astype(np.int32)
         if self.axis is None:
             return scale[0], zero_point[0]
         if self.block:
@@ -129,6 +139,11 @@ class Quant:
         points = set(self.zero_point)
         zero = f"zp {points.pop()}" if len(points) == 1 else f"{len(points)} zps"
         return f"{len(self.scale)} scales {kind} {zero}"
+
+
+def _fixed(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
 
 
 def dequantize(

@@ -213,7 +213,8 @@ def channel_faults(operand: Operand) -> Iterator[str]:
     elif len(quant.scales) != operand.dimensions[quant.dim] or not quant.scales:
         extent = operand.dimensions[quant.dim]
         yield f"{len(quant.scales)} scales for {extent} channels, must be one for each"
-    if not all(0 < scale < math.inf for scale in quant.scales):
+    scales = quant.scales
+    if scales and not (min(scales) > 0 and math.isfinite(sum(scales))):
         yield "a channel's scale isn't above 0"
 
 

@@ -287,8 +287,7 @@ class Target(GraphParts):
             self.require_opset(21, "blockwise quantization")
 
     def _parameters(self, quant: Quant, dtype: DType) -> tuple[str, str]:
-        scale = np.asarray(quant.scale, np.float32)
-        zero_point = np.asarray(quant.zero_point).astype(dtype.numpy)
+        scale, zero_point = quant.scales, quant.zero_points.astype(dtype.numpy)
         if quant.axis is None:
             scale, zero_point = scale.reshape(()), zero_point.reshape(())
         return self.const(scale), self.const(zero_point, dtype)

@@ -104,7 +104,7 @@ def is_integer(t: Target, x: Value, weights: Value, bias: Value | None = None) -
 
 def _product(x: Quant, weights: Quant) -> np.ndarray:
     """The scales of a bias that is added to codes' sums."""
-    return np.asarray(weights.scale, np.float64) * x.scale[0]
+    return weights.scales.astype(np.float64) * x.scale[0]
 
 
 def is_integer_result(t: Target, x: Value, y: Value) -> bool:
@@ -297,8 +297,8 @@ def bias(t: Target, value: Value | None, *, x: Value, weights: Value, integer: b
         kind = t.real_type(x)
         return t.const(real.astype(kind.numpy), kind, name=value.name)
     product = _product(x.quant, weights.quant)
-    own = np.asarray(value.quant.scale, np.float64)
-    same = own.shape == product.shape and np.allclose(own, product, rtol=1e-6, atol=0)
+    own = value.quant.scales
+    same = own.shape == product.shape and bool(np.all(np.abs(own - product) <= 1e-6 * product))
     if same and value.dtype is DType.INT32 and value.quant.is_symmetric:
         return t.real(value)
     quant = Quant(
