@@ -67,13 +67,15 @@ def test_an_onnx_branch_on_a_constant_is_decided_beforehand(constant: bool, tmp_
 def test_branches_read_codes_whose_quantizer_has_nothing_to_do(op: str, tmp_path: Path) -> None:
     """onnxruntime ends the process where it takes out a quantizer that bodies alone read."""
     q = Qdq()
-    inside = q.dq(q.q(q.input("x", FLOAT, [5, 3]), 0.01, 0, "int16"), 0.01, 0, "int16")
+    inside = q.qdq(
+        q.op("Neg", q.qdq(q.input("x", FLOAT, [5, 3]), 0.01, 0, "int16")), 0.01, 0, "int16"
+    )
     ends = {
         "Clip": [q.const(np.float32(-np.inf)), q.const(np.float32(1e6))],
         "Relu": [],
         "Slice": [q.const(np.int64([0])), q.const(np.int64([5]))],
     }
-    codes = q.q(q.op(op, q.op("Relu", inside), *ends[op]), 0.01, 0, "int16")
+    codes = q.q(q.op(op, inside, *ends[op]), 0.01, 0, "int16")
     sides = [
         body([node("Identity", [codes], [name])], [], [info(name, "int16", [5, 3])])
         for name in ("then", "else")
@@ -83,10 +85,10 @@ def test_branches_read_codes_whose_quantizer_has_nothing_to_do(op: str, tmp_path
     source, target = tmp_path / "source.onnx", tmp_path / "model.onnx"
     onnx.save(q.model([("y", "int16", [5, 3])]), source)
     nnconv.convert(source, target)
-    x = floats(5, 3)
+    x = -floats(5, 3)
     session = onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
     (got,) = session.run(None, {"x": x, "flag": np.array(True)})
-    assert np.abs(got - np.maximum(np.rint(x / 0.01), 0)).max() <= 1
+    assert np.abs(got - np.rint(-x / 0.01)).max() <= 1
 
 
 # ---------------------------------------------------------------- loops
