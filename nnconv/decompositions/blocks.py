@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.constants import MOST_ELEMENTS
+from nnconv.decompositions.extents import as_int32, ints
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Layout, Op
-from nnconv.ir.types import static_shape
+from nnconv.ir.types import TensorType, static_shape
+from nnconv.ops import elementwise as e
 from nnconv.ops.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToDepth
 from nnconv.ops.gather import Gather
-from nnconv.ops.shape import Reshape, Transpose
+from nnconv.ops.shape import Concat, Reshape, Transpose
 from nnconv.ops.slices import Pad
 
 
@@ -87,9 +93,117 @@ def pads_apart(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(op.replace(pads=((0, 0),) * len(op.pads)), [padded], quant=y.quant)]
 
 
+def pads_at_run_time(node: Node, b: Builder) -> list[Value] | None:
+    """SpaceToBatch of known blocks whose pads are computed: of what was padded before."""
+    op, x, y = node.op, node.operand(0), node.outputs[0]
+    assert isinstance(op, SpaceToBatch)
+    if op.channels_first or op.block is not None or x.shape is None or y.shape is None:
+        return None
+    block, pads = node.operand(1), node.operand(2)
+    if block.data is None:
+        return None
+    sizes = tuple(block.data.astype(int).tolist())
+    rows = [b.const(np.zeros((1, 2), np.int32)), as_int32(b, pads)]
+    if rest := len(x.shape) - 1 - len(sizes):
+        rows.append(b.const(np.zeros((rest, 2), np.int32)))
+    dims = list(x.shape)
+    for i, size in enumerate(sizes, 1):
+        extent = y.shape[i]
+        dims[i] = extent * size if isinstance(extent, int) else None
+    kind = TensorType(x.dtype, tuple(dims), x.quant)
+    whole = b.add(Concat(axis=0), rows)
+    (padded,) = b.add_typed(Pad(before=None, after=None), [x, whole], [kind])
+    plain = op.replace(block=sizes, pads=((0, 0),) * len(sizes))
+    return list(b.add_typed(plain, [padded], [y.type]))
+
+
+def picked_by_block(node: Node, b: Builder) -> list[Value] | None:
+    """SpaceToBatch, BatchToSpace of computed blocks, between known extents: a Gather of places.
+
+    In the batch the place in a block comes before the batch's own, the last dimension last.
+    """
+    op, x, y = node.op, node.operand(0), node.outputs[0]
+    assert isinstance(op, SpaceToBatch | BatchToSpace)
+    before, result = static_shape(x.shape), static_shape(y.shape)
+    if op.channels_first or op.block is not None or not before or not result:
+        return None
+    if math.prod(before) == 0 or math.prod(result) > MOST_ELEMENTS:
+        return None
+    block, edges = (as_int32(b, node.operand(i)) for i in (1, 2))
+    if block.shape is None or not isinstance(block.shape[0], int) or edges.type.rank != 2:
+        return None
+    sizes = [_entry(block, i, b) for i in range(block.shape[0])]
+    starts = [_entry(_entry(edges, i, b), 0, b, axis=1) for i in range(len(sizes))]
+    places = [
+        b.const(np.arange(n, dtype=np.int32).reshape(-1, *(1,) * (len(result) - 1 - i)))
+        for i, n in enumerate(result)
+    ]
+    if isinstance(op, SpaceToBatch):
+        inside = _from_space(places, sizes, starts, before, b)
+    else:
+        inside = _from_batch(places, sizes, starts, result[0], b)
+    steps = [math.prod(before[i + 1 :]) for i in range(len(before))]
+    index = b.add(e.Mul(), [places[0], ints(b, [steps[0]])])
+    for place, step in zip(places[1:], steps[1:], strict=True):
+        index = b.add(e.Add(), [index, b.add(e.Mul(), [place, ints(b, [step])])])
+    source = b.add(Reshape(shape=(-1,)), [x], quant=x.quant)
+    if inside is not None:
+        nothing = np.zeros(1) if x.quant is None else np.asarray(x.quant.zero_point)
+        filler = b.const(nothing.astype(x.dtype.numpy), quant=x.quant)
+        source = b.add(Concat(axis=0), [source, filler], quant=x.quant)
+        index = b.add(e.Select(), [inside, index, ints(b, [math.prod(before)])])
+    return [b.add(Gather(axis=0), [source, index], quant=y.quant)]
+
+
+def _from_space(
+    places: list[Value],
+    sizes: Sequence[Value],
+    starts: Sequence[Value],
+    extents: tuple[int, ...],
+    b: Builder,
+) -> Value | None:
+    """Change places in SpaceToBatch's result to those in x; gives which of them x has."""
+    blocks, places[0] = _divided(places[0], ints(b, [extents[0]]), b)
+    inside: Value | None = None
+    for i in range(len(sizes), 0, -1):
+        blocks, within = _divided(blocks, sizes[i - 1], b)
+        place = b.add(e.Add(), [b.add(e.Mul(), [places[i], sizes[i - 1]]), within])
+        place = b.add(e.Sub(), [place, starts[i - 1]])
+        least = b.add(e.Maximum(), [place, ints(b, [0])])
+        places[i] = b.add(e.Minimum(), [least, ints(b, [extents[i] - 1])])
+        here = b.add(e.Equal(), [place, places[i]])
+        inside = here if inside is None else b.add(e.LogicalAnd(), [inside, here])
+    return inside
+
+
+def _from_batch(
+    places: list[Value],
+    sizes: Sequence[Value],
+    starts: Sequence[Value],
+    batch: int,
+    b: Builder,
+) -> None:
+    """Change places in BatchToSpace's result to those in x, which has them all."""
+    blocks = b.const(np.zeros(1, np.int32))
+    for i, (size, start) in enumerate(zip(sizes, starts, strict=True), 1):
+        places[i], within = _divided(b.add(e.Add(), [places[i], start]), size, b)
+        blocks = b.add(e.Add(), [b.add(e.Mul(), [blocks, size]), within])
+    places[0] = b.add(e.Add(), [b.add(e.Mul(), [blocks, ints(b, [batch])]), places[0]])
+
+
+def _entry(values: Value, index: int, b: Builder, axis: int = 0) -> Value:
+    return b.add(Gather(axis=axis), [values, ints(b, [index])])
+
+
+def _divided(value: Value, divisor: Value, b: Builder) -> tuple[Value, Value]:
+    """Quotient and rest of integers from 0 on."""
+    quotient = b.add(e.Div(), [value, divisor])
+    return quotient, b.add(e.Sub(), [value, b.add(e.Mul(), [quotient, divisor])])
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     DepthToSpace: (by_moves, by_channels),
     SpaceToDepth: (by_moves, by_channels),
-    SpaceToBatch: (by_turning, pads_apart),
-    BatchToSpace: (by_turning,),
+    SpaceToBatch: (by_turning, pads_apart, pads_at_run_time, picked_by_block),
+    BatchToSpace: (by_turning, picked_by_block),
 }

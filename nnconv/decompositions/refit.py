@@ -14,6 +14,7 @@ from nnconv.ir.dtype import FLOATS, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.types import TensorType
+from nnconv.ops.blocks import SpaceToBatch
 from nnconv.ops.diagonal import MatrixDiag, MatrixSetDiag
 from nnconv.ops.elementwise import Add, Clip, FloorDiv, Mul, Sigmoid, Sub, Tanh
 from nnconv.ops.gather import OneHot
@@ -201,6 +202,8 @@ def _moves_bits(node: Node) -> bool:
         return given or op.mode is not PadMode.CONSTANT or (op.value == 0 and not _is_coded(node))
     if isinstance(op, Concat):
         return op.activation is Activation.NONE
+    if isinstance(op, SpaceToBatch) and _is_coded(node):
+        return op.pads is not None and not any(side for pair in op.pads for side in pair)
     return isinstance(op, Move | DynamicUpdateSlice | OneHot | MatrixDiag | MatrixSetDiag)
 
 

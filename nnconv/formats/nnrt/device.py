@@ -19,6 +19,9 @@ Faults: TypeAlias = Iterator[str]
 QUANTIZED = (DataType.INT8, DataType.UINT8)
 """The element types of codes."""
 
+CONVERSION = "QUANT_DTYPE_CAST"
+"""The operation whose data may have scales for each index of the dimension that it names."""
+
 WEIGHTS = "weight"
 """The input whose first dimension may have its own parameters for each index."""
 
@@ -41,7 +44,7 @@ def device_faults(operation: Operation, graph: Graph, api: int = NEWEST) -> Faul
         yield from _shape(formal, tensor, by_name, extents)
     for formal, tensor in outputs:
         yield from _type(formal, tensor, by_name)
-    yield from _quantization(found, inputs, outputs)
+    yield from _quantization(found, graph, inputs, outputs)
     for rule in found.spec.rules_at(api):
         if rule["rule"] == "lost_tensors":
             yield "the runtime loses the operation's tensors"
@@ -130,11 +133,13 @@ def _broadcasts(tensor: Tensor, other: Tensor) -> bool:
 
 def _quantization(
     found: Match,
+    graph: Graph,
     inputs: list[tuple[InputSpec, Tensor]],
     outputs: list[tuple[InputSpec, Tensor]],
 ) -> Faults:
+    axis = _axis_of_scales(found, graph)
     for formal, tensor in (*inputs, *outputs):
-        yield from _params(formal, tensor)
+        yield from _params(formal, tensor, axis)
     if not found.spec.quantized or not outputs:
         return
     computes = outputs[0][1].quant is not None
@@ -150,7 +155,16 @@ def _quantization(
 FLOATS = (DataType.FLOAT16, DataType.FLOAT32)
 
 
-def _params(formal: InputSpec, tensor: Tensor) -> Faults:
+def _axis_of_scales(found: Match, graph: Graph) -> int | None:
+    """The dimension whose scales a conversion of codes names; None of other operations."""
+    if found.spec.name != CONVERSION or "axis" not in found.spec.params or found.api < 2:
+        return None
+    place = found.params.get("axis")
+    data = None if place is None else graph.tensors[place].data
+    return 0 if data is None or not data.size else int(data.reshape(-1)[0])
+
+
+def _params(formal: InputSpec, tensor: Tensor, axis: int | None) -> Faults:
     quant = tensor.quant
     if quant is None:
         return
@@ -159,7 +173,9 @@ def _params(formal: InputSpec, tensor: Tensor) -> Faults:
     elif any(not (scale > 0 and isfinite(scale)) for scale in quant.scales):
         yield f"{formal.name} has a scale that isn't above 0"
     elif len(quant.scales) != 1:
-        first = tensor.dimensions[0] if formal.name == WEIGHTS and tensor.dimensions else 1
+        place = 0 if formal.name == WEIGHTS else axis
+        named = place is not None and -tensor.rank <= place < tensor.rank
+        first = tensor.dimensions[place] if named else 1
         if len(quant.scales) != first and first != -1:
             yield f"{formal.name} has {len(quant.scales)} scales, must have 1" + (
                 f" or {first}" if first != 1 else ""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.decompositions.base import Refused
-from nnconv.formats.biases import bias_codes, bias_quant
-from nnconv.formats.nnrt.exporter import Ref, Target
+from nnconv.formats.biases import bias_codes, bias_quant, is_alike
+from nnconv.formats.indexed import Ref
+from nnconv.formats.nnrt.exporter import Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.types import TensorType
@@ -49,7 +50,9 @@ def _obstacle(x: Value, weights: Value, bias: Value | None, y: Value) -> str:
     if quant is None or quant.block or (not quant.is_per_tensor and quant.axis != 0):
         return f"its weights are {weights.type}"
     if bias is not None and bias.data is None:
-        return "its bias is computed at run time"
+        wanted = bias_quant(x.quant, quant)
+        if bias.dtype is not DType.INT32 or bias.quant is None or not is_alike(bias.quant, wanted):
+            return "its bias is computed at run time, with other scales"
     return ""
 
 
@@ -68,6 +71,8 @@ def bias_tensor(node: Node, t: Target, filters: int, *, integer: bool) -> Ref:
         return t.result("RESHAPE", {"input": bias, "InputShape": t.ints([filters])}, kind)
     assert x.quant is not None
     assert weights.quant is not None
+    if bias.data is None:
+        return t.tensor(bias)
     codes = bias_codes(bias, bias_quant(x.quant, weights.quant))
     assert codes is not None, "its elements are known"
     return t.const(codes, name=bias.name)

@@ -5,6 +5,7 @@ import pytest
 from nnconv.backends.reference.executor import run_graph
 
 import nnconv
+from nnconv.errors import UnsupportedError
 from nnconv.formats.nnrt.check import findings
 from nnconv.formats.nnrt.reader import import_model
 from nnconv.ir.builder import Builder
@@ -14,7 +15,7 @@ from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType
 from nnconv.lowering import one_entry, to_nnrt
 from nnconv.ops import blocks, elementwise, norm, pool, reduce, resize, slices
-from nnconv.ops.quantize import Quantize
+from nnconv.ops.quantize import Dequantize, Quantize
 from nnconv.ops.spatial import Padding
 from nnconv.ops.svdf import QuantizedSvdf
 
@@ -199,3 +200,69 @@ def test_finer_codes_of_32_bits_keep_all_their_digits(api):
     wanted = np.round((codes.astype(np.float64) - 3) * coarse.scale[0] / fine.scale[0]) - 5
     assert np.abs(wanted).max() > 1 << 26
     assert np.abs(result - wanted).max() <= 1
+
+
+IMAGE = np.arange(2 * 3 * 4 * 2, dtype=np.int8).reshape(2, 3, 4, 2)
+
+
+@pytest.mark.parametrize("quant", [None, Quant.per_tensor(0.5, 7)])
+@pytest.mark.parametrize(
+    ("block", "pads"), [((2, 3), ((1, 0), (2, 0))), ((1, 2), ((0, 0), (0, 2)))]
+)
+@pytest.mark.parametrize("known", [False, True])
+def test_blocks_that_are_computed(block, pads, quant, known):
+    """There and back, between known extents: numpy pads, and moves blocks into the batch."""
+    graph = Graph("net")
+    b = Builder(graph)
+    x = b.input("x", DType.INT8, IMAGE.shape, quant=quant)
+    sizes = b.const(np.int32(block)) if known else b.input("block", DType.INT32, (2,))
+    edges = b.input("pads", DType.INT32, (2, 2))
+    (height, width), count = block, block[0] * block[1]
+    rows, columns = (n + sum(p) for n, p in zip(IMAGE.shape[1:3], pads, strict=True))
+    inner = TensorType(DType.INT8, (2 * count, rows // height, columns // width, 2), quant)
+    op = blocks.SpaceToBatch(block=None, pads=None)
+    (moved,) = b.add_typed(op, [x, sizes, edges], [inner], names=["moved"])
+    back = blocks.BatchToSpace(block=None, crops=None)
+    again = b.add_typed(back, [moved, sizes, edges], [x.type], names=["again"])
+    graph.outputs = [moved, *again]
+    model = import_model(to_nnrt(Model([Signature("", graph)])).model)
+    feeds = {"x": IMAGE, "pads": np.int32(pads)}
+    if not known:
+        feeds["block"] = np.int32(block)
+    for device in ("reference", "onnxruntime:cpu"):
+        results = nnconv.compile(model, device).run(feeds)
+        padded = np.pad(IMAGE, [(0, 0), *pads, (0, 0)], constant_values=7 if quant else 0)
+        parts = padded.reshape(2, rows // height, height, columns // width, width, 2)
+        wanted = parts.transpose(2, 4, 0, 1, 3, 5).reshape(inner.shape)
+        np.testing.assert_array_equal(results["moved"], wanted)
+        np.testing.assert_array_equal(results["again"], IMAGE)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_codes_of_channels_become_floats_at_run_time(axis):
+    """QUANT_DTYPE_CAST names the channels' dimension, which the reader goes by."""
+    scales = [0.5, 2.0, 0.25, 8.0][: IMAGE.shape[axis]]
+    graph = Graph("net")
+    b = Builder(graph)
+    x = b.input("x", DType.INT8, IMAGE.shape, quant=Quant.per_channel(scales, axis=axis))
+    graph.outputs = [b.add(Dequantize(dtype=DType.FLOAT32), [x], name="y")]
+    written = to_nnrt(Model([Signature("", graph)])).model
+    assert not findings(written, 2)
+    model = import_model(written)
+    assert model.inputs[0].quant == x.quant
+    shape = [-1 if i == axis else 1 for i in range(4)]
+    for device in ("reference", "onnxruntime:cpu"):
+        result = nnconv.compile(model, device).run({"x": IMAGE})["y"]
+        np.testing.assert_array_equal(result, IMAGE * np.float32(scales).reshape(shape))
+
+
+def test_codes_of_channels_that_nothing_converts_have_the_first_dimension():
+    graph = Graph("net")
+    b = Builder(graph)
+    quant = Quant.per_channel([0.5, 1.0, 2.0], axis=1)
+    x = b.input("x", DType.INT8, IMAGE.shape, quant=quant)
+    other = b.input("other", DType.FLOAT32, (2,))
+    graph.outputs = [b.add(elementwise.Abs(), [other], name="y")]
+    assert not x.uses
+    with pytest.raises(UnsupportedError, match="first dimension"):
+        to_nnrt(Model([Signature("", graph)]))

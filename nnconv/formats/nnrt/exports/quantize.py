@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnconv.formats.nnrt.exporter import CODES, Exporter, Ref, Target, params_of
+from nnconv.formats.indexed import Ref
+from nnconv.formats.nnrt.exporter import CODES, Exporter, Target, params_of
 from nnconv.formats.nnrt.types import FROM_DTYPE
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -13,11 +14,18 @@ from nnconv.ops.quantize import Bitcast, Cast, Dequantize, LooseCast, Quantize
 
 
 def _convert(t: Target, x: Value, y: Value) -> None:
-    """QUANT_DTYPE_CAST."""
-    for value in (x, y):
-        if value.quant is not None and (not value.quant.is_per_tensor or value.dtype not in CODES):
-            raise t.refused(f"NNRt converts no {value.type} at run time")
+    """QUANT_DTYPE_CAST, which names the dimension of scales per channel."""
     params = {"srcT": int(FROM_DTYPE[x.dtype]), "dstT": int(FROM_DTYPE[y.dtype])}
+    for value in (x, y):
+        quant = value.quant
+        if quant is None:
+            continue
+        if quant.block or value.dtype not in CODES:
+            raise t.refused(f"NNRt converts no {value.type} at run time")
+        if quant.is_per_tensor or quant.axis is None:
+            continue
+        if params.setdefault("axis", quant.axis) != quant.axis or t.api == 1:
+            raise t.refused(f"NNRt converts no {value.type} at run time")
     t.emit("QUANT_DTYPE_CAST", {"input": x}, y, params)
 
 

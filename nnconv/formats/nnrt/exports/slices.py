@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.decompositions.base import Refused
 from nnconv.formats.nnrt.exporter import Exporter, Input, Target
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import static_shape
@@ -77,7 +79,9 @@ def export_pad(node: Node, t: Target) -> None:
     if x.quant != y.quant:
         raise t.to_floats("PAD keeps the parameters of its codes")
     if x.dtype.is_integer and not x.type.has_codes:
-        raise t.refused("PAD takes no integers")
+        open_pads = op.before is None  # else constants are put around it
+        floats = frozenset({DType.FLOAT32}) if open_pads else None
+        raise Refused("PAD takes no integers", types=floats, operands=(0,))
     if op.before is None or op.after is None:
         rows: Input = node.operand(1)
         if op.flat or op.axes is not None:
