@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nnconv.ir import Builder, DType
+from nnconv.ir import Builder, DType, Quant
 from nnconv.ops import gather as g
 from nnconv.ops.segment import Segment
 from nnconv.ops.slices import DynamicUpdateSlice, Pad, ReverseSequence
@@ -135,3 +135,16 @@ def test_a_pad_of_a_number_that_is_given(kind):
 def test_top_k(largest, axis, kind):
     op = g.TopK(axis=axis, k=2, largest=largest)
     check(lambda b, x: b.add_many(op, x), [numbers(kind, (4, 5))])
+
+
+def test_codes_are_added_where_they_go():
+    quant = Quant.per_tensor(0.5, 3)
+
+    def build(b: Builder):
+        x = b.const(np.zeros((3, 4), np.int8), quant=quant)
+        news = b.input("x", DType.INT8, (2, 4), quant=quant)
+        places = b.const(np.array([[0], [2]], np.int32))
+        return b.add(g.ScatterNd(reduction=g.Reduction.ADD), [x, places, news], quant=quant)
+
+    feeds = [np.arange(-4, 4, dtype=np.int8).reshape(2, 4) * 15]
+    check_nnapi(NnapiCase("codes", build, feeds, steps=0))

@@ -123,8 +123,10 @@ def _signed(t: Target, x: Value, y: Value) -> None:
     """Signed bytes from or to floats, which CAST doesn't know: as codes of scale 1."""
     plain = TensorType(DType.INT8, x.shape, AS_THEY_ARE)
     if x.dtype is DType.INT8 and y.dtype.is_float:
-        own = x.quant in (None, AS_THEY_ARE)
-        codes = t.operand(x) if own else t.result("CAST", {"input": x}, plain)
+        codes = t.operand(x)
+        held = t.operands[codes]  # which may have others' parameters
+        if (held.scale, held.zero_point) != (1.0, 0):
+            codes = t.result("CAST", {"input": codes}, plain)
         t.emit("DEQUANTIZE", {"input": codes}, y)
         return
     if not x.dtype.is_float or y.quant not in (None, AS_THEY_ARE):
