@@ -4,37 +4,29 @@
 and carries an example of each tensor along, so that quantization parameters suit the values.
 `check` runs it through LiteRT, the reference backend and onnxruntime.
 
-How far two right answers may lie apart in a graph of many quantized ops depends on the graph: one
-step behind a rounding grows in what follows, or flips a comparison. So the bounds are measured: the
-reference runs several times with one in six of its quantized numbers off by a step and every float
-off in its last bits; results may differ by a step more, floats by twice what that does. Elements of
-integer and boolean results that it changes aren't compared.
+`support.random_core` says how far two right answers may lie apart.
 
 `tools/random_graphs.py` checks thousands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from nnconv.backends.reference.executor import run_graph, run_node
+from nnconv.backends.reference.executor import run_graph
 
 import nnconv
 from nnconv.formats.tflite.reader import read
-from nnconv.ir import Model, Value
-from nnconv.ir.op import QuantRule
 from nnconv.ir.verifier import verify_model
 from support.litert import RESOLVERS, LiteRtRunner
 from support.litert_worker import worker
-from support.random_net import Net, UnfitError
+from support.random_core import compare_ways, held
+from support.random_net import Net
 from support.random_patterns import add_random
 from support.spine import onnx_session, random_array
-
-HALVES = 1000
-"""How many times coarser float16 is, where some runtimes compute in it and some around it."""
 
 
 def draw(seed: int) -> tuple[Net, bytes]:
@@ -49,100 +41,8 @@ def draw(seed: int) -> tuple[Net, bytes]:
         net.add_input(net.dtype, shape)
     if net.chance(0.15):
         net.add_input("int32", (net.batch, net.number(1, 6)))
-    wanted, tries = net.number(2, 12), 0
-    while len(net.log) < wanted and tries < 200:
-        tries += 1
-        try:
-            add_random(net)
-        except UnfitError:
-            continue
+    net.grow(add_random, 12)
     return net, net.finish()
-
-
-# ----------------------------------------------------------------------------------- comparing
-
-
-def run_shaken(
-    model: Model, feeds: Sequence[np.ndarray], seed: int, *, share: float
-) -> list[np.ndarray]:
-    """The reference's results when a share of all roundings is off by a step."""
-    rng = np.random.default_rng(seed)
-    graph = model.graph
-    memory: dict[Value, np.ndarray] = dict(zip(graph.inputs, feeds, strict=True))
-
-    def content(value: Value) -> np.ndarray:
-        return value.data if value.data is not None else memory[value]
-
-    for node in graph.nodes:
-        results = run_node(node, [None if v is None else content(v) for v in node.inputs])
-        if node.op.quant_rule is QuantRule.REAL or results[0].dtype.kind == "f":
-            results = [
-                _shake(array, value, rng, share)
-                for array, value in zip(results, node.outputs, strict=True)
-            ]
-        memory.update(zip(node.outputs, results, strict=True))
-    return [content(v) for v in graph.outputs]
-
-
-def _shake(array: np.ndarray, value: Value, rng: np.random.Generator, share: float) -> np.ndarray:
-    if value.quant is not None and value.dtype.is_integer:
-        low, high = value.dtype.int_range
-        step = 2 if value.dtype.bits == 16 else 1  # LiteRT's tables of 16 bits are as wrong as that
-        moved = array.astype(np.int64) + step * rng.choice(
-            [-1, 0, 1], array.shape, p=[share / 2, 1 - share, share / 2]
-        )
-        return np.clip(moved, low, high).astype(array.dtype)
-    if array.dtype.kind != "f":
-        return array
-    size = np.abs(array[np.isfinite(array)]).max(initial=0)
-    noise = rng.uniform(-1, 1, array.shape) * (1e-6 * np.abs(array) + 3e-7 * size)
-    if array.dtype == np.float16:
-        noise *= HALVES
-    return (array + noise).astype(array.dtype)
-
-
-def compare(
-    label: str,
-    value: Value,
-    actual: np.ndarray,
-    wanted: np.ndarray,
-    shaken: Sequence[np.ndarray],
-) -> None:
-    """Assert that two results are as near as shaken ones are.
-
-    Raises:
-        AssertionError: they aren't.
-    """
-    assert actual.dtype == wanted.dtype, f"{label}: {actual.dtype}, not {wanted.dtype}"
-    assert actual.shape == wanted.shape, f"{label}: {actual.shape}, not {wanted.shape}"
-    quantized = value.quant is not None and value.dtype.is_integer
-    if quantized or actual.dtype.kind == "f":
-        a, w = actual.astype(np.float64), wanted.astype(np.float64)
-        spread = [np.abs(s.astype(np.float64) - w) for s in shaken]
-        moved = np.nan_to_num(np.max(spread, axis=0), nan=np.inf) if spread else np.zeros(w.shape)
-        least = (
-            (2.0 if value.dtype.bits == 16 else 1.0)
-            if quantized
-            else 3e-6 * max(np.abs(w[np.isfinite(w)]).max(initial=0), 0.05)
-        )
-        least *= HALVES if actual.dtype == np.float16 else 1
-        bound = (1 if quantized else 2) * moved[np.isfinite(moved)].max(initial=0) + least
-        both = np.isfinite(a) & np.isfinite(w) & np.isfinite(moved)
-        same = (a == w) | (np.isnan(a) & np.isnan(w)) | ~np.isfinite(moved)
-        with np.errstate(invalid="ignore"):
-            bad = np.where(both, np.abs(a - w) > bound, ~same)
-    else:
-        loose = np.any([s != wanted for s in shaken], axis=0)
-        bad = (actual != wanted) & ~loose
-        bound = 0
-        if loose.any() and bad.sum() <= 2 + loose.sum():
-            bad = np.zeros_like(bad)
-    if bad.any():
-        at = tuple(np.argwhere(bad)[0])
-        raise AssertionError(
-            f"{label}: {bad.sum()} of {bad.size} differ by more than {bound:g}; at "
-            f"{[int(i) for i in at]} {actual[at]!s}, wanted {wanted[at]!s}"
-        )
 
 
 def check(seed: int, folder: Path, *, shakes: int = 6) -> Net:
@@ -151,18 +51,7 @@ def check(seed: int, folder: Path, *, shakes: int = 6) -> Net:
     Raises:
         AssertionError: two of them differ, or an error came up on one.
     """
-    try:
-        net, content = draw(seed)
-    except Exception as error:
-        raise AssertionError(f"seed {seed}: {error!r}") from error
-    try:
-        check_net(net, content, folder, shakes=shakes)
-    except Exception as error:
-        raise AssertionError(
-            f"seed {seed} ({net.dtype}{', dynamic' if net.dynamic else ''}): {error}\n  "
-            + "\n  ".join(net.log)
-        ) from error
-    return net
+    return held(seed, draw, lambda net, content: check_net(net, content, folder, shakes=shakes))
 
 
 def check_net(net: Net, content: bytes, folder: Path, *, shakes: int) -> None:
@@ -208,7 +97,7 @@ def check_net(net: Net, content: bytes, folder: Path, *, shakes: int) -> None:
         for name, written in again.items():
             for resolver in resolvers:
                 (ways[f"{name} on {resolver}"],) = worker().run(written, [feeds], resolver)[1]
-        _compare_ways(model, feeds, reference, ways, f"{options}", shakes)
+        compare_ways(model, feeds, reference, ways, label=f"{options}", shakes=shakes)
 
 
 def _write_again(source: Path, folder: Path, options: Mapping[str, Any]) -> dict[str, bytes]:
@@ -220,30 +109,3 @@ def _write_again(source: Path, folder: Path, options: Mapping[str, Any]) -> dict
         return written
     nnconv.convert(folder / "a.onnx", folder / "back.tflite", **kept)
     return written | {"tflite by way of onnx": (folder / "back.tflite").read_bytes()}
-
-
-def _compare_ways(
-    model: Model,
-    feeds: Sequence[np.ndarray],
-    reference: Sequence[np.ndarray],
-    ways: Mapping[str, Sequence[np.ndarray]],
-    label: str,
-    shakes: int,
-) -> None:
-    """Compare; before it fails, with many more shaken runs."""
-    for count in (shakes, 8 * shakes):
-        # the more runs, the more of them are shaken hard
-        shaken = [
-            run_shaken(model, feeds, i, share=0.16 if i < 2 * shakes else 0.6) for i in range(count)
-        ]
-        failures = []
-        for way, found in ways.items():
-            for i, value in enumerate(model.outputs):
-                name = f"{way} against reference, {value.name} {label}"
-                try:
-                    compare(name, value, found[i], reference[i], [run[i] for run in shaken])
-                except AssertionError as error:
-                    failures.append(str(error))
-        if not failures:
-            return
-    raise AssertionError("\n".join(failures[:4]))

@@ -4,14 +4,14 @@ Ops and attributes are drawn from `support.random_ir_ops`; an example of each va
 along, so that results stay finite and quantization parameters suit them. `check` writes a graph in
 each format and reads it again: the reference backend must give the same as for the graph itself,
 and so must the format's runtime. How far two right answers may lie apart is measured as in
-`support.random_graphs`.
+`support.random_core`.
 
 What a format can't hold is refused by name; `IrNet.refusals` tells it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,7 @@ from nnconv.ir.types import TensorType
 from nnconv.ir.verifier import verify_model
 from support.litert import RESOLVERS
 from support.litert_worker import worker
-from support.random_graphs import compare, run_shaken
-from support.random_net import UnfitError
+from support.random_core import RandomNet, UnfitError, compare_ways, held
 from support.spine import onnx_session
 
 MOST_ELEMENTS = 2000
@@ -43,39 +42,30 @@ FLOATS = (DType.FLOAT32, DType.FLOAT32, DType.FLOAT32, DType.FLOAT16, DType.FLOA
 CODES = (DType.INT8, DType.UINT8, DType.INT16)
 
 
-class IrNet:
+class IrNet(RandomNet):
     """A random graph under construction.
 
     Attributes:
-        rng: where all choices come from.
         layout: that of spatial ops.
         dtype: of most data.
         examples: of every value.
-        log: a line a node.
         refusals: what a format couldn't hold, with the format.
     """
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.rng = np.random.default_rng([seed, 99])
+        super().__init__(seed, 99)
         self.layout = self.one([Layout.NHWC, Layout.NCHW])
         self.dtype: DType = self.one([*FLOATS, *CODES])
         self.b = Builder(Graph(f"net{seed}"))
         self.examples: dict[Value, np.ndarray] = {}
-        self.log: list[str] = []
         self.refusals: list[str] = []
         self.depth = 0
 
     # ------------------------------------------------------------------------- choices
 
-    def one(self, options: Sequence[Any]) -> Any:
-        return options[int(self.rng.integers(len(options)))]
-
-    def number(self, low: int, high: int) -> int:
-        return int(self.rng.integers(low, high + 1))
-
-    def chance(self, share: float) -> bool:
-        return bool(self.rng.random() < share)
+    @property
+    def traits(self) -> str:
+        return str(self.dtype)
 
     def pick(
         self, where: Callable[[Value], bool], *, ranks: Sequence[int] = (0, 1, 2, 3, 4, 5)
@@ -86,10 +76,7 @@ class IrNet:
             for v, a in self.examples.items()
             if v.data is None and a.ndim in ranks and a.size and where(v)
         ]
-        if not fit:
-            raise UnfitError
-        weights = 1.5 ** np.minimum(np.arange(len(fit)), 20)
-        return fit[int(self.rng.choice(len(fit), p=weights / weights.sum()))]
+        return self.late(fit)
 
     # ------------------------------------------------------------------------- parts
 
@@ -239,13 +226,7 @@ def draw(seed: int) -> tuple[IrNet, Model]:
     if net.chance(0.3):
         kind = net.one([DType.INT32, DType.INT64, DType.BOOL, DType.FLOAT32])
         net.add_input(kind, tuple(net.number(1, 4) for _ in range(net.number(0, 3))))
-    wanted, tries = net.number(2, 10), 0
-    while len(net.log) < wanted and tries < 300:
-        tries += 1
-        try:
-            add_random(net)
-        except UnfitError:
-            continue
+    net.grow(add_random, 10, tries=300)
     return net, net.finish()
 
 
@@ -255,21 +236,12 @@ def check(seed: int, folder: Path, *, shakes: int = 6) -> IrNet:
     Raises:
         AssertionError: two of them differ, or an error came up on one.
     """
-    try:
-        net, model = draw(seed)
-    except Exception as error:
-        raise AssertionError(f"seed {seed}: {error!r}") from error
-    try:
-        if net.log:
-            _check_net(net, model, folder, shakes)
-    except Exception as error:
-        raise AssertionError(
-            f"seed {seed} ({net.dtype}): {type(error).__name__}: {error}\n  " + "\n  ".join(net.log)
-        ) from error
-    return net
+    return held(seed, draw, lambda net, model: _check_net(net, model, folder, shakes))
 
 
 def _check_net(net: IrNet, model: Model, folder: Path, shakes: int) -> None:
+    if not net.log:
+        return
     verify_model(model)
     feeds = [net.examples[v] for v in model.inputs]
     reference = run_graph(model.graph, feeds)
@@ -303,28 +275,4 @@ def _check_net(net: IrNet, model: Model, folder: Path, shakes: int) -> None:
                 (ways[f"LiteRT {resolver} {options}"],) = worker().run(
                     path.read_bytes(), [feeds], resolver
                 )[1]
-    _compare_ways(model, feeds, reference, ways, shakes)
-
-
-def _compare_ways(
-    model: Model,
-    feeds: Sequence[np.ndarray],
-    reference: Sequence[np.ndarray],
-    ways: Mapping[str, Sequence[np.ndarray]],
-    shakes: int,
-) -> None:
-    for count in (shakes, 8 * shakes):
-        shaken = [
-            run_shaken(model, feeds, i, share=0.16 if i < 2 * shakes else 0.6) for i in range(count)
-        ]
-        failures = []
-        for way, found in ways.items():
-            for i, value in enumerate(model.outputs):
-                try:
-                    runs = [run[i] for run in shaken]
-                    compare(f"{way}, {value.name}", value, found[i], reference[i], runs)
-                except AssertionError as error:
-                    failures.append(str(error))
-        if not failures:
-            return
-    raise AssertionError("\n".join(failures[:4]))
+    compare_ways(model, feeds, reference, ways, shakes=shakes)

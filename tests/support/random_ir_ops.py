@@ -16,6 +16,7 @@ from nnconv.ops import shape as s
 from nnconv.ops import standardize as st
 from nnconv.ops.quantize import Dequantize, Quantize
 from nnconv.ops.spatial import Padding
+from support.random_core import UnfitError
 from support.random_ir import CODES, IrNet
 from support.random_ir_unary import (
     CLAMPS,
@@ -29,7 +30,6 @@ from support.random_ir_unary import (
     unary,
     window_of,
 )
-from support.random_net import UnfitError
 
 Maker = Callable[[IrNet], object]
 

@@ -20,8 +20,8 @@ from nnconv.ops import slices as sl
 from nnconv.ops import standardize as st
 from nnconv.ops.quantize import Cast, Dequantize
 from nnconv.ops.spatial import Padding
+from support.random_core import UnfitError
 from support.random_ir import CODES, IrNet
-from support.random_net import UnfitError
 
 Attributes = Callable[[IrNet, Value], dict[str, Any]]
 

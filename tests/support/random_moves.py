@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from support.random_net import Net, Slot, UnfitError
+from support.random_core import UnfitError
+from support.random_net import Net, Slot
 from support.random_ops import BYTES, CODED, FLOAT, Maker, axis_of, still
 
 MOVED = (*FLOAT, *CODED, "int32", "int64", "bool")

@@ -12,6 +12,7 @@ from nnconv.backends.reference.executor import run_graph
 from nnconv.formats.tflite.reader import read
 from nnconv.ir import DType, TensorType, Value
 from nnconv.ir import Quant as RealQuant
+from support.random_core import Example, RandomNet, UnfitError
 from support.spine import random_array
 from support.tflite_builder import Quant, Tensor, TfliteBuilder
 
@@ -22,7 +23,7 @@ QuantPair = tuple[float, int]
 
 
 @dataclass(eq=False)
-class Slot:
+class Slot(Example):
     """A tensor of a net: its handle, its type, an example of its content.
 
     ``fixed``: whether it is a constant. ``known``: whether it follows from the file alone.
@@ -34,14 +35,6 @@ class Slot:
     quant: QuantPair | Quant | None = None
     fixed: bool = False
     known: bool = False
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.data.shape
-
-    @property
-    def rank(self) -> int:
-        return self.data.ndim
 
     @property
     def quantized(self) -> bool:
@@ -63,23 +56,17 @@ class Slot:
         return ((self.data.astype(np.float64) - point) * scale).astype(np.float32)
 
 
-class UnfitError(Exception):
-    """The net has nothing that an op could take, or the op nothing to give."""
-
-
-class Net:
+class Net(RandomNet):
     """A random graph under construction.
 
     Attributes:
-        rng: where all choices come from.
         dtype: the type of most of its data.
         dynamic: whether the first extent of every tensor with a state of its own is unknown.
         slots: tensors made so far, constants left out.
     """
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.rng = np.random.default_rng(seed)
+        super().__init__(seed)
         self.b = TfliteBuilder()
         self.dtype = self.one(["float32", "float32", "int8", "int8", "uint8", "int16"])
         self.dynamic = self.chance(0.15)
@@ -88,18 +75,12 @@ class Net:
         self.inputs: list[Slot] = []
         self.shared: dict[object, Slot] = {}
         self.used: set[int] = set()
-        self.log: list[str] = []
 
     # ------------------------------------------------------------------------- choices
 
-    def one(self, options: Sequence[Any]) -> Any:
-        return options[int(self.rng.integers(len(options)))]
-
-    def number(self, low: int, high: int) -> int:
-        return int(self.rng.integers(low, high + 1))
-
-    def chance(self, share: float) -> bool:
-        return bool(self.rng.random() < share)
+    @property
+    def traits(self) -> str:
+        return f"{self.dtype}{', dynamic' if self.dynamic else ''}"
 
     def pick(
         self,
@@ -118,10 +99,7 @@ class Net:
             and 0 < s.data.size <= small
             and (where is None or where(s))
         ]
-        if not fit:
-            raise UnfitError
-        weights = 1.5 ** np.minimum(np.arange(len(fit)), 20)
-        return fit[int(self.rng.choice(len(fit), p=weights / weights.sum()))]
+        return self.late(fit)
 
     # ------------------------------------------------------------------------- parts
 

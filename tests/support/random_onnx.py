@@ -3,7 +3,7 @@
 `OnnxNet` is a graph under construction, each node's results at hand as examples;
 `support.random_onnx_patterns` draws the nodes. `check` runs a graph on onnxruntime, on the
 reference backend, on onnxruntime once more after a way through the IR, and on LiteRT with its three
-sets of kernels. How far two right answers may lie apart is measured as in `support.random_graphs`.
+sets of kernels. How far two right answers may lie apart is measured as in `support.random_core`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from nnconv.ir.verifier import verify_model
 from support.litert import RESOLVERS
 from support.litert_worker import worker
 from support.onnx_routes import run_onnxruntime
-from support.random_graphs import compare, run_shaken
-from support.random_net import UnfitError
+from support.random_core import Example, RandomNet, UnfitError, compare_ways, held
 
 MOST_ELEMENTS = 3000
 LARGEST = 1e4
@@ -34,7 +33,7 @@ OPSETS = (13, 17, 18, 21, 21, 22)
 
 
 @dataclass(eq=False)
-class Slot:
+class Slot(Example):
     """A value of a net: its name, an example of its content, whether it is a constant."""
 
     name: str
@@ -42,31 +41,21 @@ class Slot:
     fixed: bool = False
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self.data.shape
-
-    @property
-    def rank(self) -> int:
-        return self.data.ndim
-
-    @property
     def is_float(self) -> bool:
         return self.data.dtype.kind == "f"
 
 
-class OnnxNet:
+class OnnxNet(RandomNet):
     """A random graph under construction.
 
     Attributes:
-        rng: where all choices come from.
         kind: ``float``, or the type of the codes between QuantizeLinear and DequantizeLinear.
         dynamic: whether the first extent of every input is open.
         slots: what nodes may read, constants left out.
     """
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.rng = np.random.default_rng([seed, 77])
+        super().__init__(seed, 77)
         self.opset = int(self.one(OPSETS))
         self.kind = str(self.one(["float", "float", "float", "int8", "uint8"]))
         self.dynamic = self.chance(0.2)
@@ -76,19 +65,13 @@ class OnnxNet:
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, np.ndarray] = {}
         self.used: set[str] = set()
-        self.log: list[str] = []
         self._count = 0
 
     # ------------------------------------------------------------------------- choices
 
-    def one(self, options: Sequence[Any]) -> Any:
-        return options[int(self.rng.integers(len(options)))]
-
-    def number(self, low: int, high: int) -> int:
-        return int(self.rng.integers(low, high + 1))
-
-    def chance(self, share: float) -> bool:
-        return bool(self.rng.random() < share)
+    @property
+    def traits(self) -> str:
+        return f"{self.kind}{', dynamic' if self.dynamic else ''}, opset {self.opset}"
 
     def pick(
         self,
@@ -106,10 +89,7 @@ class OnnxNet:
             and 0 < s.data.size <= small
             and (where is None or where(s))
         ]
-        if not fit:
-            raise UnfitError
-        weights = 1.5 ** np.minimum(np.arange(len(fit)), 20)
-        return fit[int(self.rng.choice(len(fit), p=weights / weights.sum()))]
+        return self.late(fit)
 
     def axis(self, x: Slot, *, first: int = 0) -> int:
         """An axis, now and then counted from the end; not the batch of a dynamic net."""
@@ -239,13 +219,7 @@ def draw(seed: int) -> tuple[OnnxNet, bytes]:
         net.add_input("float32", (net.batch, *(net.number(1, most) for _ in range(rank - 1))))
     if net.chance(0.15):
         net.add_input("int64", (net.batch, net.number(1, 6)))
-    wanted, tries = net.number(2, 12), 0
-    while len(net.log) < wanted and tries < 200:
-        tries += 1
-        try:
-            add_random(net)
-        except UnfitError:
-            continue
+    net.grow(add_random, 12)
     if not net.nodes:
         net.add("Relu", [net.inputs[0]])
     return net, net.finish()
@@ -257,20 +231,7 @@ def check(seed: int, folder: Path, *, shakes: int = 6) -> OnnxNet:
     Raises:
         AssertionError: two of them differ, or an error came up on one.
     """
-    try:
-        net, content = draw(seed)
-    except Exception as error:
-        raise AssertionError(f"seed {seed}: {error!r}") from error
-    try:
-        _check_net(net, content, folder, shakes)
-    except Exception as error:
-        text = str(error) if isinstance(error, AssertionError) else repr(error)
-        dynamic = ", dynamic" if net.dynamic else ""
-        raise AssertionError(
-            f"seed {seed} ({net.kind}{dynamic}, opset {net.opset}): {text}\n  "
-            + "\n  ".join(net.log)
-        ) from error
-    return net
+    return held(seed, draw, lambda net, content: _check_net(net, content, folder, shakes))
 
 
 def _check_net(net: OnnxNet, content: bytes, folder: Path, shakes: int) -> None:
@@ -319,7 +280,10 @@ def _check_net(net: OnnxNet, content: bytes, folder: Path, shakes: int) -> None:
                 np.moveaxis(a, -1, 1) if v.name in moved else a
                 for a, v in zip(found, model.outputs, strict=True)
             ]
-        _compare_ways(model, arrays, ways, f"{options}", shakes=shakes, twin=twin)
+        # Onnxruntime's optimizations quantize what only stands beside codes, in the source too.
+        reference = run_graph(model.graph, arrays)
+        twins = {"onnx again": twin}
+        compare_ways(model, arrays, reference, ways, label=f"{options}", shakes=shakes, twins=twins)
 
 
 def _optimized(content: bytes, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -337,45 +301,3 @@ def _batch_of(slot: Slot, rng: np.random.Generator, batch: int) -> np.ndarray:
     if slot.is_float:
         return rng.standard_normal(shape).astype(np.float32)
     return rng.integers(0, 4, shape).astype(slot.data.dtype)
-
-
-def _compare_ways(
-    model: nnconv.Model,
-    feeds: Sequence[np.ndarray],
-    ways: Mapping[str, Sequence[np.ndarray]],
-    label: str,
-    *,
-    shakes: int,
-    twin: Sequence[np.ndarray],
-) -> None:
-    """Compare with the reference; before it fails, with many more shaken runs.
-
-    Of what onnxruntime makes of the graph written again nothing is asked that its optimizations
-    don't do to the source either (``twin``): they quantize what only stands beside codes.
-    """
-    reference = run_graph(model.graph, feeds)
-    for count in (shakes, 8 * shakes):
-        shaken = [
-            run_shaken(model, feeds, i, share=0.16 if i < 2 * shakes else 0.6) for i in range(count)
-        ]
-
-        def error_of(
-            way: str, array: np.ndarray, i: int, seen: Sequence[Sequence[np.ndarray]] = shaken
-        ) -> str:
-            value = model.outputs[i]
-            name = f"{way} against reference, {value.name} {label}"
-            try:
-                compare(name, value, array, reference[i], [run[i] for run in seen])
-            except AssertionError as error:
-                return str(error)
-            return ""
-
-        failures = []
-        for way, found in ways.items():
-            for i, array in enumerate(found):
-                text = error_of(way, array, i)
-                if text and not (way == "onnx again" and error_of("twin", twin[i], i)):
-                    failures.append(text)
-        if not failures:
-            return
-    raise AssertionError("\n".join(failures[:5]))

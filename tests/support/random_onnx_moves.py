@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from support.random_net import UnfitError
+from support.random_core import UnfitError
 from support.random_onnx import OnnxNet
 from support.random_onnx_ops import Maker, coded, rounded
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from support.random_net import UnfitError
+from support.random_core import UnfitError
 from support.random_onnx import OnnxNet, Slot
 
 Maker = Callable[[OnnxNet], object]

@@ -10,7 +10,7 @@ from onnx import helper
 
 from support import random_onnx_moves as m
 from support import random_onnx_ops as o
-from support.random_net import UnfitError
+from support.random_core import UnfitError
 from support.random_onnx import OnnxNet, Slot
 from support.random_onnx_ops import Maker, coded, rounded, weight
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from support.random_net import Net, Slot, UnfitError
+from support.random_core import UnfitError
+from support.random_net import Net, Slot
 from support.tflite_builder import Quant
 
 FLOAT = ("float32",)

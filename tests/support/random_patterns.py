@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from support.random_core import UnfitError
 from support.random_moves import MOVED, MOVERS
-from support.random_net import Net, Slot, UnfitError
+from support.random_net import Net, Slot
 from support.random_ops import (
     ACTIVATIONS,
     CODED,
