@@ -20,6 +20,7 @@ from nnconv.diff.verify import (
     OutputCheck,
     Verification,
     check_output,
+    fitted,
     one_thread,
     rounds_of,
     worse,
@@ -97,7 +98,16 @@ def diff_models(
     results = _pairs(first.model.outputs, second.model.outputs, "outputs")
     rounds = rounds_of(first.model, seed)
     _feed(first.model, rounds, inputs or {})
-    moved = [[[arrays[i] for i in order] for arrays in steps] for steps in rounds]
+    moved = [
+        [
+            [
+                fitted(arrays[place], value.dtype, value.shape)
+                for place, value in zip(order, second.model.inputs, strict=True)
+            ]
+            for arrays in steps
+        ]
+        for steps in rounds
+    ]
     deadline = time.monotonic() + timeout
     with tempfile.TemporaryDirectory(prefix="nnconv-") as name:
         jobs = Jobs(Path(name), deadline)
@@ -181,9 +191,10 @@ def _compare(
         seeds.append(seed + number)
         for expected, seen in zip(wanted, got, strict=True):
             runs += 1
-            for place, array in zip(order, seen, strict=False):
+            for place, value, array in zip(order, second.model.outputs, seen, strict=False):
                 name = first.model.outputs[place].name
-                found = check_output(name, array, [expected[place]], tolerances[place])
+                wanted_one = fitted(expected[place], value.dtype, value.shape)
+                found = check_output(name, array, [wanted_one], tolerances[place])
                 checks[place] = worse(checks[place], found)
     found_checks = [check for check in checks if check is not None]
     return Verification(

@@ -251,12 +251,26 @@ def _moved(
 def _retyped(array: np.ndarray, end: End) -> np.ndarray:
     """An array in the integer type, and with the dimension, that the report says the result has."""
     _, kind, shape = end
-    same = array.dtype in AS_INT32 and kind == DType.INT32.value
-    numbers = array.astype(np.int32) if same else array
-    return numbers.reshape(1) if numbers.ndim == 0 and shape == [1] else numbers
+    return fitted(array, DType(kind), shape)
 
 
-AS_INT32 = (np.dtype(np.int64), np.dtype(np.int16), np.dtype(np.uint16))
+def fitted(array: np.ndarray, dtype: DType, shape: Sequence[object] | None) -> np.ndarray:
+    """An array as another model has it, whose format lacks its integers, or scalars.
+
+    That has int32, and a dimension of 1, in their place. Integers that don't fit stay as they are.
+    """
+    kinds = {DType.of(array), dtype}
+    if len(kinds) > 1 and DType.INT32 in kinds and kinds <= _AS_INT32:
+        low, high = dtype.int_range
+        if ((array >= low) & (array <= high)).all():
+            array = array.astype(dtype.numpy)
+    extents = None if shape is None else tuple(shape)
+    if (array.shape, extents) == ((), (1,)):
+        return array.reshape(1)
+    return array.reshape(()) if (array.shape, extents) == ((1,), ()) else array
+
+
+_AS_INT32 = frozenset({DType.INT64, DType.INT32, DType.INT16, DType.UINT16})
 """Integers that are int32 in models of formats that lack them; the report tells of it."""
 
 

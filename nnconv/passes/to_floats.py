@@ -5,14 +5,27 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+import numpy as np
+
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Activation, QuantRule, Role
+from nnconv.ir.op import Activation, Op, QuantRule, Role
 from nnconv.ir.quant import dequantize
 from nnconv.ir.types import TensorType
 from nnconv.ops.activation import HardSigmoid
-from nnconv.ops.elementwise import Abs, Add, Clip, Exp, Mul, Sigmoid, Sqrt, Square
+from nnconv.ops.elementwise import (
+    Abs,
+    Add,
+    Clip,
+    Div,
+    Exp,
+    Floor,
+    Mul,
+    Sigmoid,
+    Sqrt,
+    Square,
+)
 from nnconv.ops.norm import Softmax
 from nnconv.ops.pool import AveragePool2D
 from nnconv.ops.quantize import Dequantize, Quantize
@@ -44,8 +57,8 @@ class ToFloatsPass(Pass):
     positive.
 
     Attributes:
-        wide: do so with 16-bit codes alone; where an op has others beside them, these stay, and
-            what saturated does so still.
+        wide: do so with 16-bit codes alone, of which the rounding stays, spelled in floats; where
+            an op has others beside them, these stay.
     """
 
     name: ClassVar[str] = "to_floats"
@@ -125,20 +138,28 @@ class _Walk:
                 self.modified = True
                 if self.turns(kind):
                     self.codes[value] = kind
-                    self._saturate(node, value, kind)
+                    self._round(node, value, kind)
                 else:
                     self._quantize(node, value, kind)
         if clamp is not None:
             self._add_clamp(node, clamp)
 
-    def _saturate(self, node: Node, value: Value, kind: TensorType) -> None:
-        """Keep a result of 16-bit codes in their range, where it could leave that."""
+    def _round(self, node: Node, value: Value, kind: TensorType) -> None:
+        """Let what reads a result of 16-bit codes find the number that a code stands for.
+
+        That is the nearest; of two the greater. What moves codes has such numbers already.
+        """
         if not self.wide or kind.quant is None or not kind.quant.is_per_tensor:
             return
-        clip = _clip_between(bounds_of(node, self.bounds), kind)
+        bounds = bounds_of(node, self.bounds)
         self._bound(value, kind)
-        if clip is not None:
-            self._insert_clip(node, value, clip)
+        if node.op.quant_rule is QuantRule.CODES and not isinstance(node.op, Identity):
+            return
+        scale = kind.quant.scale[0]
+        steps: list[tuple[Op, float | None]] = [(Div(), scale), (Add(), 0.5), (Floor(), None)]
+        clip = _clip_of_steps(bounds, kind)
+        steps += [] if clip is None else [(clip, None)]
+        self._insert(node, value, [*steps, (Mul(), scale)])
 
     def _clamp(self, node: Node) -> Activation | None:
         """The clamp that a node's quantized result implies and that nothing else does."""
@@ -163,17 +184,24 @@ class _Walk:
             return
         assert clamp.bounds is not None
         clip = Clip(low=clamp.bounds[0], high=clamp.bounds[1])
-        self.positive.add(self._insert_clip(node, node.outputs[0], clip))
+        self.positive.add(self._insert(node, node.outputs[0], [(clip, None)]))
 
-    def _insert_clip(self, node: Node, result: Value, op: Clip) -> Value:
-        """Let what reads a result find it clamped."""
-        clamped = Value(result.name, result.type, origin=result.origin)
-        self.graph.insert_after(node, Node(op, [result], [clamped], origin=node.origin))
-        self.floats[result] = clamped
+    def _insert(self, node: Node, result: Value, steps: list[tuple[Op, float | None]]) -> Value:
+        """Let what reads a result find what ops, most with a number, make of it."""
+        last = result
+        for op, number in steps:
+            operands = [last]
+            if number is not None:
+                operands.append(Builder(self.graph).const(np.asarray(number, np.float32)))
+            last = Value(result.name, result.type, origin=result.origin)
+            made = Node(op, operands, [last], origin=node.origin)
+            self.graph.insert_after(node, made)
+            self._note(last)
+            node = made
+        self.floats[result] = last
         if result in self.bounds:
-            self.bounds[clamped] = self.bounds[result]
-        self._note(clamped)
-        return clamped
+            self.bounds[last] = self.bounds[result]
+        return last
 
     def _operand(self, node: Node, index: int, value: Value) -> Value:
         found = self.floats.get(value, value)
@@ -220,7 +248,8 @@ class _Walk:
         if x is None or x.dtype is not wanted or x.type.has_codes:
             return False
         if self.wide and isinstance(node.op, Quantize):
-            return self._drop_wide(node, x, result)
+            node.op = Identity()  # what it does stands behind it
+            return False
         clamp = _clamp_of(result.type) if isinstance(node.op, Quantize) else None
         if clamp is not None and clamp.bounds is not None and x not in self.positive:
             node.op = Clip(low=clamp.bounds[0], high=clamp.bounds[1])
@@ -230,15 +259,6 @@ class _Walk:
         if isinstance(node.op, Dequantize):
             node.op = Identity()
             self.modified = True
-        return True
-
-    def _drop_wide(self, node: Node, x: Value, result: Value) -> bool:
-        """Let a Quantize to 16 bits only saturate, or be dropped where nothing does."""
-        clip = _clip_between(self.bounds.get(x, ANY), result.type)
-        if clip is not None:
-            node.op = clip
-            return False
-        self.floats[result] = x
         return True
 
     def dequantized(self, value: Value, after: Node | None) -> Value:
@@ -279,12 +299,14 @@ class _Walk:
         self.modified = True
 
 
-def _clip_between(bounds: Bounds, kind: TensorType) -> Clip | None:
-    """The Clip that keeps numbers between bounds in the range of codes; None for none."""
+def _clip_of_steps(bounds: Bounds, kind: TensorType) -> Clip | None:
+    """The Clip of steps that keeps numbers in the range of codes, if bounds leave them more."""
+    assert kind.quant is not None
     (low, high), (least, greatest), reach = bounds, range_of(kind), step_of(kind) / 2
+    first, last = (code - kind.quant.zero_point[0] for code in kind.dtype.int_range)
     op = Clip(
-        low=-math.inf if low >= least - reach else least,
-        high=math.inf if high <= greatest + reach else greatest,
+        low=-math.inf if low >= least - reach else first,
+        high=math.inf if high <= greatest + reach else last,
     )
     return None if (op.low, op.high) == ANY else op
 

@@ -25,13 +25,14 @@ from nnconv.formats.nnapi import file
 from nnconv.formats.nnapi.check import check
 from nnconv.formats.nnapi.reader import import_model
 from nnconv.formats.nnapi.types import NEWEST_LEVEL
-from nnconv.ir import Builder, Layout, Value
+from nnconv.ir import Builder, DType, Layout, Value
 from nnconv.ir.clone import clone_model
 from nnconv.ir.graph import unique_names
 from nnconv.ir.verifier import verify_model
 from nnconv.lowering import nnapi_passes, to_nnapi
 from nnconv.passes.base import run_passes
 from nnconv.passes.layout import LayoutPass
+from nnconv.passes.to_floats import WIDE, computes_wide_codes
 from support.spine import random_array
 from support.tflite_spine import Expected, Feeds, assert_outputs, model_of
 
@@ -95,7 +96,8 @@ def check_nnapi(case: NnapiCase) -> None:
         exact = [np.asarray(a).astype(kind) for a, kind in zip(results, kinds, strict=True)]
         _compare("reference", case, model, wanted, exact)
         wanted = exact
-    passes = nnapi_passes(LayoutPass(Layout.NHWC), level=case.level)
+    wide = computes_wide_codes(model.graph)
+    passes = nnapi_passes(LayoutPass(Layout.NHWC), wide=wide, level=case.level)
     run_passes(clone_model(model), passes, verify=True)
     lowered = to_nnapi(clone_model(model), feature_level=case.level)
     check(lowered.model, case.level)
@@ -106,13 +108,14 @@ def check_nnapi(case: NnapiCase) -> None:
     assert [v.name for v in again.inputs] == [v.name for v in model.inputs]
     assert [v.name for v in again.outputs] == unique_names(v.name for v in model.outputs)
     for a, b in zip((*again.inputs, *again.outputs), (*model.inputs, *model.outputs), strict=True):
-        assert (a.dtype, a.shape) == (b.dtype, b.shape or (1,)), "the interface changed"
+        kind = DType.INT32 if b.dtype in WIDE else b.dtype
+        assert (a.dtype, a.shape) == (kind, b.shape or (1,)), "the interface changed"
     given = [
         array.reshape(array.shape or (1,)).astype(value.dtype.numpy)
         for array, value in zip(feeds, again.inputs, strict=True)
     ]
     seen = run_graph(again.graph, given)
-    flat = [a.reshape(w.shape) for a, w in zip(seen, wanted, strict=True)]
+    flat = [a.reshape(w.shape).astype(w.dtype) for a, w in zip(seen, wanted, strict=True)]
     _compare("read again", case, model, flat, wanted)
 
 

@@ -61,7 +61,8 @@ def _stood_in_for(value: Value, operand: Operand) -> str:
     meaning = ""
     if kind.quant is not None and kind.quant.is_per_tensor:
         point = kind.quant.zero_point[0]
-        codes = f"(code {-point:+d})" if point else "code"
+        sign = "-" if point > 0 else "+"
+        codes = f"(code {sign} {abs(point)})" if point else "code"
         meaning = f", real = {kind.quant.scale[0]:.9g} * {codes}"
     if kind.dtype is DType.INT32:
         return f"`{operand.name}` is int32{meaning}, which NNAPI can't tell of it"
