@@ -77,11 +77,19 @@ def decompositions_of(op: type[Op]) -> tuple[Decomposition, ...]:
 class Recorder(Builder):
     """A builder that keeps a list of the nodes that it added."""
 
-    def __init__(self, node: Node, *, has_bodies: bool = True, has_bitcasts: bool = True) -> None:
+    def __init__(
+        self,
+        node: Node,
+        *,
+        has_bodies: bool = True,
+        has_bitcasts: bool = True,
+        has_recurrences: bool = False,
+    ) -> None:
         """Add nodes before ``node``."""
         assert node.graph is not None, f"{node!r} is in no graph"
         super().__init__(node.graph, before=node, origin=node.origin)
         self.has_bodies, self.has_bitcasts = has_bodies, has_bitcasts
+        self.has_recurrences = has_recurrences
         self.added: list[Node] = []
 
     def add_typed(
@@ -113,15 +121,19 @@ def replace(
     *,
     has_bodies: bool = True,
     has_bitcasts: bool = True,
+    has_recurrences: bool = False,
 ) -> list[Node] | None:
     """Put other nodes in the place of one that was refused.
 
     Nodes of constants alone are worked out at once. ``has_bodies`` says whether ops
-    with bodies may be added, ``has_bitcasts`` whether those that take bits for others.
+    with bodies may be added, ``has_bitcasts`` whether those that take bits for others, and
+    ``has_recurrences`` whether ``Lstm`` and ``Rnn``.
 
     Returns the new nodes in order, or None if no other form is known; the graph is then as it was.
     """
-    builder = Recorder(node, has_bodies=has_bodies, has_bitcasts=has_bitcasts)
+    builder = Recorder(
+        node, has_bodies=has_bodies, has_bitcasts=has_bitcasts, has_recurrences=has_recurrences
+    )
     results: Sequence[Value] | None = None
     if refusal.activation:
         results = split_activation(node, builder)

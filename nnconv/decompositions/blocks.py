@@ -17,7 +17,7 @@ from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToDepth
 from nnconv.ops.gather import Gather
-from nnconv.ops.shape import Concat, Reshape, Transpose
+from nnconv.ops.shape import Concat, Reshape, Split, Transpose
 from nnconv.ops.slices import Pad
 
 
@@ -64,6 +64,20 @@ def by_channels(node: Node, b: Builder) -> list[Value] | None:
         return [b.add(other, [picked], quant=y.quant)]
     order = b.const(places.reshape(op.block**2, -1).T.reshape(-1))
     return [b.add(Gather(axis=3), [b.add(other, [x], quant=x.quant), order], quant=y.quant)]
+
+
+def by_batches(node: Node, b: Builder) -> list[Value] | None:
+    """DepthToSpace of open extents: BatchToSpace of the parts of the channels as batches."""
+    op, x, y = node.op, node.operand(0), node.outputs[0]
+    assert isinstance(op, DepthToSpace)
+    channels = x.shape[-1] if x.shape else None
+    if op.column_row_depth or op.layout is not Layout.NHWC or not isinstance(channels, int):
+        return None
+    count = op.block**2
+    parts = b.add_many(Split(axis=3, sizes=(channels // count,) * count), [x])
+    joined = b.add(Concat(axis=0), parts, quant=x.quant)
+    block, none = (op.block,) * 2, ((0, 0),) * 2
+    return [b.add(BatchToSpace(block=block, crops=none), [joined], quant=y.quant)]
 
 
 def by_turning(node: Node, b: Builder) -> list[Value] | None:
@@ -202,7 +216,7 @@ def _divided(value: Value, divisor: Value, b: Builder) -> tuple[Value, Value]:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    DepthToSpace: (by_moves, by_channels),
+    DepthToSpace: (by_moves, by_channels, by_batches),
     SpaceToDepth: (by_moves, by_channels),
     SpaceToBatch: (by_turning, pads_apart, pads_at_run_time, picked_by_block),
     BatchToSpace: (by_turning, picked_by_block),

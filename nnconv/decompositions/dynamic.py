@@ -21,7 +21,7 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.types import element_count
+from nnconv.ir.types import element_count, static_shape
 from nnconv.ops import dynamic as d
 from nnconv.ops import elementwise as e
 from nnconv.ops import shape as s
@@ -110,6 +110,14 @@ def _marks(b: Builder, axes: Value, rank: int) -> Value:
 
 def _count_at(b: Builder, marks: Value) -> Value:
     return b.add(ReduceSum(axes=(0,), keep_dims=False), [marks])
+
+
+def as_stated(node: Node, b: Builder) -> list[Value] | None:
+    """What keeps the elements in their order: a Reshape to what the result is known to be."""
+    x, shape = node.operand(0), static_shape(node.outputs[0].shape)
+    if shape is None or element_count(x.shape) != element_count(shape):
+        return None
+    return [b.add(s.Reshape(shape=shape), [x])]
 
 
 def squeeze(node: Node, b: Builder) -> list[Value] | None:
@@ -252,9 +260,9 @@ def _spread(b: Builder, value: Value, marks: Value, rest: Value, default: int) -
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    d.DynamicReshape: (reshape,),
-    d.DynamicSqueeze: (squeeze,),
-    d.DynamicUnsqueeze: (unsqueeze,),
+    d.DynamicReshape: (as_stated, reshape),
+    d.DynamicSqueeze: (as_stated, squeeze),
+    d.DynamicUnsqueeze: (as_stated, unsqueeze),
     d.Expand: (expand,),
     d.DynamicSplit: (split,),
     d.DynamicSlice: (cut,),

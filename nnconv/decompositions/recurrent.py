@@ -11,7 +11,7 @@ from nnconv.decompositions.steps import Run, Scope, run_steps, zeros
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Op
+from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType
 from nnconv.ops import activation as more
@@ -21,9 +21,19 @@ from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.quantize import Cast, Dequantize
 from nnconv.ops.recurrent import Function, GruLayer, Layer, LstmLayer, RnnLayer
 from nnconv.ops.rewrite import constant_behind
-from nnconv.ops.rnn import extent_of
+from nnconv.ops.rnn import Lstm, Rnn, extent_of
 from nnconv.ops.shape import ShapeOf, Split, Squeeze, Stack, Unsqueeze
-from nnconv.ops.slices import Slice
+from nnconv.ops.slices import Reverse, Slice
+
+_ACTIVATIONS = {
+    "Relu": Activation.RELU,
+    "Sigmoid": Activation.SIGMOID,
+    "Tanh": Activation.TANH,
+}
+"""Those of an Rnn, by name."""
+
+_GATES = (0, 2, 3, 1)
+"""Where an Lstm's gates, i, f, c, o, are in a layer."""
 
 
 def _number(b: Builder, x: Value, number: float) -> Value:
@@ -166,6 +176,9 @@ class _Side:
         places = (5, 6) if isinstance(self.op, LstmLayer) else (5,)
         return [self._state(place) for place in places]
 
+    def _given_state(self, place: int) -> Value | None:
+        return None if self.given[place] is None else self.rows(place)
+
     def _state(self, place: int) -> Value:
         if self.given[place] is not None:
             return self.rows(place)
@@ -175,6 +188,43 @@ class _Side:
         if isinstance(batch, int):
             return zeros(self.b, x.dtype, x, (batch, self.size))
         return zeros(self.b, x.dtype, self.b.add(ShapeOf(dims=(1,)), [x]), (None, self.size))
+
+    def activation(self) -> Activation | None:
+        """The one of a recurrence that does the same; None if there is none."""
+        names = [function.name for function in self.functions]
+        if isinstance(self.op, LstmLayer):
+            return Activation.TANH if names == ["Sigmoid", "Tanh", "Tanh"] else None
+        return _ACTIVATIONS.get(names[0])
+
+    def run(self, x: Value, activation: Activation) -> tuple[Value, ...]:
+        """All steps of this direction as one op: the sequence and the last states."""
+        n, b = self.size, self.b
+        rows = range(0, self.op.gates * n, n)
+        weights, recurrent = ([self.rows(i, at, at + n) for at in rows] for i in (1, 2))
+        biases = [self._bias(at, at + n) for at in rows]
+        if isinstance(self.op, RnnLayer):
+            operands = [x, weights[0], recurrent[0], biases[0], self._given_state(5)]
+            return b.add_many(Rnn(activation=activation), operands)
+        peepholes: list[Value | None] = [None] * 3
+        if self.given[7] is not None:
+            i, o, f = (self.rows(7, at, at + n) for at in rows[:3])
+            peepholes = [i, f, o]
+        gates = [[several[at] for at in _GATES] for several in (weights, recurrent, biases)]
+        projection: list[Value | None] = [None, None]
+        states = [self._given_state(place) for place in (5, 6)]
+        operands = [x, *gates[0], *gates[1], *peepholes, *gates[2], *projection, *states]
+        return b.add_many(Lstm(activation=activation), operands)
+
+    def _bias(self, start: int, end: int) -> Value:
+        """The biases of a gate, of both products together."""
+        b, rows, x = self.b, self.op.gates * self.size, self.given[0]
+        assert x is not None
+        if self.given[3] is None:
+            return b.const(np.zeros(end - start, x.dtype.numpy))
+        own, other = self.rows(3, start, end), self.rows(3, rows + start, rows + end)
+        if own.data is not None and other.data is not None:
+            return b.const(own.data + other.data, own.name, dtype=own.dtype)
+        return b.add(e.Add(), [own, other])
 
     def gate(self, b: Builder, which: int, x: Value) -> Value:
         """A gate's activation, number ``which``."""
@@ -262,37 +312,79 @@ class _Side:
         return b.add(e.Add(), [new, change])
 
 
+def as_sequences(node: Node, b: Builder) -> Sequence[Value] | None:
+    """A layer of an open number of steps as recurrences, each of one direction."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, Layer)
+    lengths = node.inputs[4] if len(node.inputs) > 4 else None
+    simple = not op.clip and lengths is None and not getattr(op, "coupled", False)
+    if not b.has_recurrences or not simple or x.shape is None or isinstance(x.shape[0], int):
+        return None
+    sides = [_Side(node, b, index) for index in range(len(op.directions))] if cells_of(node) else []
+    activations = [side.activation() for side in sides]
+    if not sides or None in activations:
+        return None
+    directions: list[list[Value | None]] = []
+    for side, reverse, activation in zip(sides, op.directions, activations, strict=True):
+        assert activation is not None
+        data = b.add(Reverse(axes=(0,)), [x]) if reverse else x
+        sequence, *last = side.run(data, activation)
+        if reverse:
+            sequence = b.add(Reverse(axes=(0,)), [sequence])
+        directions.append([sequence, *last])
+    return _results(node, b, directions)
+
+
+def turned_around(node: Node, b: Builder) -> Sequence[Value] | None:
+    """A layer that begins with the last step, where there are no loops: one of reversed steps."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, LstmLayer)
+    lengths = node.inputs[4] if len(node.inputs) > 4 else None
+    if b.has_bodies or op.directions != (True,) or lengths is not None:
+        return None
+    turned = b.add(Reverse(axes=(0,)), [x])
+    sequence, *last = b.add_many(op.replace(directions=(False,)), [turned, *node.inputs[1:]])
+    return [b.add(Reverse(axes=(0,)), [sequence]), *last]
+
+
 def decompose_layer(node: Node, b: Builder) -> Sequence[Value] | None:
     """A layer, direction by direction."""
-    op, graph, x = node.op, node.graph, node.operand(0)
+    op, x = node.op, node.operand(0)
     assert isinstance(op, Layer)
-    assert graph is not None
     if cells_of(node) is None or x.shape is None:
         return None
-    going_out = graph.output_set()
-    wanted = [bool(v.use_count) or v in going_out for v in node.outputs]
     lengths = node.inputs[4] if len(node.inputs) > 4 else None
     steps = x.shape[0]
     if lengths is not None and lengths.data is not None and isinstance(steps, int):
         lengths = None if (lengths.data >= steps).all() else lengths
     if lengths is not None and lengths.dtype is not DType.INT32:
         lengths = b.add(Cast(dtype=DType.INT32), [lengths])
-    sequences, last = [], []
+    directions: list[list[Value | None]] = []
     for index, reverse in enumerate(op.directions):
         side = _Side(node, b, index)
         weights = op.gates * side.size * side.size
-        run = Run(side.step(), reverse, lengths, wanted[0], weights)
+        run = Run(side.step(), reverse, lengths, _wanted(node)[0], weights)
         sequence, states = run_steps(b, side.projected(), side.states(), run)
-        sequences.append(sequence)
-        last.append(states)
+        directions.append([sequence, *states])
+    return _results(node, b, directions)
+
+
+def _wanted(node: Node) -> list[bool]:
+    """Which of a layer's results something reads."""
+    going_out = set() if node.graph is None else node.graph.output_set()
+    return [bool(v.use_count) or v in going_out for v in node.outputs]
+
+
+def _results(node: Node, b: Builder, directions: list[list[Value | None]]) -> list[Value]:
+    """What is read of the results that each direction gives; of the others nothing."""
     results = []
-    for place, is_wanted in enumerate(wanted):
-        parts = sequences if place == 0 else [states[place - 1] for states in last]
-        if not is_wanted:
+    for place, is_wanted in enumerate(_wanted(node)):
+        if is_wanted:
+            parts = [given[place] for given in directions]
+            results.append(_joined(b, parts, 1 if place == 0 else 0))
+        else:
             kind = node.outputs[place].dtype
             results.append(b.const(np.zeros((0,), kind.numpy), dtype=kind))
-        else:
-            results.append(_joined(b, parts, 1 if place == 0 else 0))
     return results
 
 
@@ -305,7 +397,7 @@ def _joined(b: Builder, parts: Sequence[Value | None], axis: int) -> Value:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    RnnLayer: (decompose_layer,),
+    RnnLayer: (as_sequences, decompose_layer),
     GruLayer: (decompose_layer,),
-    LstmLayer: (decompose_layer,),
+    LstmLayer: (as_sequences, turned_around, decompose_layer),
 }

@@ -25,12 +25,11 @@ from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.quantize import Cast
 from nnconv.ops.resample import (
     MOST_ELEMENTS,
+    RESIZE_FLAGS,
     Axis,
-    Coordinates,
     Policy,
     Resample,
     ResampleNearest,
-    Rounding,
     chosen,
     known_axes,
     outside,
@@ -152,12 +151,11 @@ def as_image(node: Node, b: Builder) -> list[Value] | None:
     assert x.shape is not None
     whole = op.scales is not None and all(s >= 1 and s == int(s) for s in op.scales)
     if isinstance(op, ResampleNearest):
-        rules = (op.coordinates, op.rounding)
-        if op.sizes is not None or not whole or rules not in _WHOLE_RULES:
+        if op.sizes is not None or not whole or not op.repeats:
             return None
         simple: ResizeBilinear | ResizeNearest = ResizeNearest(layout=Layout.NHWC, size=None)
     else:
-        flags = _FLAGS.get(op.coordinates)
+        flags = RESIZE_FLAGS.get(op.coordinates)
         plain = not (op.cubic or op.antialias or op.exclude_outside) and flags is not None
         if not plain or (not whole and op.sizes is None and sizes is None):
             return None
@@ -183,29 +181,6 @@ def as_image(node: Node, b: Builder) -> list[Value] | None:
     else:
         return None
     return [b.add(simple, [x, size], quant=node.outputs[0].quant)]
-
-
-_WHOLE_RULES = frozenset(
-    {
-        (Coordinates.ASYMMETRIC, Rounding.FLOOR),
-        *(
-            (mode, rounding)
-            for mode in (
-                Coordinates.HALF_PIXEL,
-                Coordinates.HALF_PIXEL_SYMMETRIC,
-                Coordinates.PYTORCH_HALF_PIXEL,
-            )
-            for rounding in (Rounding.PREFER_FLOOR, Rounding.PREFER_CEIL)
-        ),
-    }
-)
-"""What takes element i // scale for whole scales."""
-
-_FLAGS = {
-    Coordinates.ASYMMETRIC: (False, False),
-    Coordinates.HALF_PIXEL: (False, True),
-    Coordinates.ALIGN_CORNERS: (True, False),
-}
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {

@@ -1,4 +1,4 @@
-"""Resizing by picking rows and columns."""
+"""Resizing by picking rows and columns, or by repeating pixels."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import numpy as np
 from nnconv.decompositions.base import Decomposition
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Op
+from nnconv.ir.op import Layout, Op
+from nnconv.ops.blocks import DepthToSpace
 from nnconv.ops.gather import Gather
 from nnconv.ops.resize import ResizeNearest, nearest_indices
+from nnconv.ops.rewrite import factors_of
+from nnconv.ops.shape import Concat
 from nnconv.ops.spatial import spatial_dims
 
 
@@ -30,4 +33,20 @@ def resize_by_gather(node: Node, b: Builder) -> list[Value] | None:
     return [x]
 
 
-DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {ResizeNearest: (resize_by_gather,)}
+def repeat_pixels(node: Node, b: Builder) -> list[Value] | None:
+    """ResizeNearest of open extents to so many times these: DepthToSpace of equal channels."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, ResizeNearest)
+    size = node.inputs[1] if len(node.inputs) > 1 else None
+    if size is None or op.layout is not Layout.NHWC or op.align_corners or op.half_pixel:
+        return None
+    factors = factors_of(size, x, spatial_dims(4, op.layout))
+    if factors is None or factors[0] != factors[1] or factors[0] < 1:
+        return None
+    copies = b.add(Concat(axis=3), [x] * factors[0] ** 2, quant=x.quant)
+    return [b.add(DepthToSpace(block=factors[0]), [copies], quant=x.quant)]
+
+
+DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    ResizeNearest: (resize_by_gather, repeat_pixels)
+}

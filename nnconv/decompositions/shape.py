@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from nnconv.decompositions.base import Decomposition
-from nnconv.decompositions.extents import open_shape
+from nnconv.decompositions.extents import as_int32, as_vector, open_shape, scalar
 from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import Shape, element_count, static_shape
+from nnconv.ops import elementwise as e
 from nnconv.ops import shape as s
+from nnconv.ops.quantize import Cast
 from nnconv.ops.reduce import ReduceProd
 
 
@@ -82,7 +87,53 @@ def multiply_extents(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(ReduceProd(axes=(0,), keep_dims=False), [extents])]
 
 
+def broadcast_extents(node: Node, b: Builder) -> list[Value] | None:
+    """BroadcastArgs: of each pair the one that isn't 1, the shorter shape behind ones."""
+    shapes = [node.operand(i) for i in range(2)]
+    counts = [None if v.shape is None else v.shape[0] for v in shapes]
+    if not all(isinstance(count, int) for count in counts):
+        return None
+    dtype = node.outputs[0].dtype
+    longest = max(count for count in counts if isinstance(count, int))
+    raised = []
+    for shape, count in zip(shapes, counts, strict=True):
+        assert isinstance(count, int)
+        lead = b.const(np.ones(longest - count, dtype.numpy))
+        raised.append(b.add(s.Concat(axis=0), [lead, shape]) if count < longest else shape)
+    is_one = b.add(e.Equal(), [raised[0], b.const(np.ones(1, dtype.numpy))])
+    return [b.add(e.Select(), [is_one, raised[1], raised[0]])]
+
+
+def range_from_zero(node: Node, b: Builder) -> list[Value] | None:
+    """Range by one of int32 from 0 in steps of 1: these times the step, plus the start."""
+    start, limit, step = (node.operand(i) for i in range(3))
+    dtype = node.outputs[0].dtype
+    begins, single = _is_all(start, 0), _is_all(step, 1)
+    if begins and single and dtype is DType.INT32:
+        return None
+    if dtype.is_integer:
+        first, end, stride = (as_int32(b, v) for v in (start, limit, step))
+        count = end if begins else b.add(e.Sub(), [end, first])
+        if not single:
+            count = b.add(e.Neg(), [b.add(e.FloorDiv(), [b.add(e.Neg(), [count]), stride])])
+    else:
+        span = limit if begins else b.add(e.Sub(), [limit, start])
+        steps = span if single else b.add(e.Div(), [span, step])
+        count = b.add(Cast(dtype=DType.INT32), [b.add(e.Ceil(), [steps])])
+    places = b.add(s.Range(), [scalar(b, 0), count, scalar(b, 1)])
+    result = places if dtype is DType.INT32 else b.add(Cast(dtype=dtype), [places])
+    if not single:
+        result = b.add(e.Mul(), [result, as_vector(b, step)])
+    return [result if begins else b.add(e.Add(), [result, as_vector(b, start)])]
+
+
+def _is_all(value: Value, number: int) -> bool:
+    return value.data is not None and bool((value.data == number).all())
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    s.BroadcastArgs: (broadcast_extents,),
+    s.Range: (range_from_zero,),
     s.Unstack: (split_unstacked,),
     s.Stack: (concat_stacked,),
     s.Concat: (join_in_three,),

@@ -69,6 +69,7 @@ class GraphExport(ABC):
         activation_numbers: the fused activations that the format knows.
         has_bodies: whether the format has ops with bodies, While and If.
         has_bitcasts: whether it has an op that takes the bits of integers for floats.
+        has_recurrences: whether it has ops for ``Lstm`` and ``Rnn``, of any number of steps.
         file: the file that it belongs to.
         current: the IR node being exported.
     """
@@ -77,6 +78,7 @@ class GraphExport(ABC):
     activation_numbers: ClassVar[Mapping[Activation, int]]
     has_bodies: ClassVar[bool] = True
     has_bitcasts: ClassVar[bool] = True
+    has_recurrences: ClassVar[bool] = False
     file: FileExport
     current: Node | None
 
@@ -202,6 +204,7 @@ class GraphExport(ABC):
                     self.file.evaluate,
                     has_bodies=self.has_bodies,
                     has_bitcasts=self.has_bitcasts,
+                    has_recurrences=self.has_recurrences,
                 )
             if parts is None:
                 self._stand_in(node)

@@ -24,10 +24,12 @@ class Builder:
         origin: what new nodes and values say they came from.
         has_bodies: whether what is built may have ops with bodies.
         has_bitcasts: whether it may take the bits of integers for floats, and the reverse.
+        has_recurrences: whether ``Lstm`` and ``Rnn`` run any number of steps from a given state.
     """
 
     has_bodies = True
     has_bitcasts = True
+    has_recurrences = False
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 
 from nnconv.ir.dtype import ANY, FLOATS, INTEGERS
 from nnconv.ir.op import (
+    Layout,
     LayoutKind,
     Op,
     Operand,
@@ -22,6 +23,7 @@ from nnconv.ir.op import (
 )
 from nnconv.ir.types import Dim, Shape, TensorType
 from nnconv.ops.shape import index_operand, moved
+from nnconv.ops.spatial import spatial_dims
 
 
 class Coordinates(enum.Enum):
@@ -211,6 +213,43 @@ class ResampleNearest(_Resampling):
     quant_rule = QuantRule.CODES
 
     rounding: Rounding = Rounding.PREFER_FLOOR
+
+    @property
+    def repeats(self) -> bool:
+        """Whether whole scales of at least 1 repeat each element: i takes element i // scale."""
+        if self.coordinates is Coordinates.ASYMMETRIC:
+            return self.rounding is Rounding.FLOOR
+        nearest = self.rounding in (Rounding.PREFER_FLOOR, Rounding.PREFER_CEIL)
+        return nearest and self.coordinates in _MIDDLES
+
+
+_MIDDLES = (
+    Coordinates.HALF_PIXEL, Coordinates.HALF_PIXEL_SYMMETRIC, Coordinates.PYTORCH_HALF_PIXEL,
+)  # fmt: skip
+
+RESIZE_FLAGS = {
+    Coordinates.ASYMMETRIC: (False, False),
+    Coordinates.HALF_PIXEL: (False, True),
+    Coordinates.ALIGN_CORNERS: (True, False),
+}
+"""Aligned corners and half pixels of a ResizeBilinear that does the same."""
+
+
+def whole_factors(op: _Resampling, rank: int | None) -> tuple[Layout, tuple[int, int]] | None:
+    """Where an image's height and width are, and the whole factors that they grow by.
+
+    None if it isn't an image, or the op does something else.
+    """
+    if rank != 4 or op.scales is None or op.sizes is not None or op.policy is not Policy.STRETCH:
+        return None
+    if not all(scale >= 1 and scale == int(scale) for scale in op.scales):
+        return None
+    times = dict(zip(op.axes, map(int, op.scales), strict=True))
+    for layout in Layout:
+        height, width = spatial_dims(4, layout)
+        if {height, width} >= set(op.axes):
+            return layout, (times.get(height, 1), times.get(width, 1))
+    return None
 
 
 def known_axes(op: _Resampling, shape: Shape) -> list[Axis] | None:

@@ -13,8 +13,9 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Value
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType, static_shape
+from nnconv.ops.elementwise import Mul
 from nnconv.ops.quantize import Cast, Dequantize
-from nnconv.ops.shape import Reshape, Transpose
+from nnconv.ops.shape import Reshape, ShapeOf, Transpose
 
 
 def transposed(builder: Builder, value: Value, perm: Sequence[int]) -> Value:
@@ -87,3 +88,18 @@ def _widened_constant(value: Value) -> Value | None:
 def constant_behind(value: Value) -> Value | None:
     """``value`` itself if it is a constant, or the constant that it is a Cast or Dequantize of."""
     return value if value.data is not None else _widened_constant(value)
+
+
+def factors_of(size: Value, x: Value, dims: Sequence[int]) -> tuple[int, ...] | None:
+    """The whole numbers that ``size`` is the extents ``dims`` of ``x`` times; None if it isn't."""
+    made = size.producer
+    if made is None or not isinstance(made.op, Mul):
+        return None
+    own, times = made.inputs
+    if own is None or times is None or times.data is None or own.producer is None:
+        return None
+    if not isinstance(own.producer.op, ShapeOf) or own.producer.inputs[0] is not x:
+        return None
+    if own.producer.op.dims != tuple(dims) or times.data.size != len(dims):
+        return None
+    return tuple(int(factor) for factor in times.data.reshape(-1))

@@ -115,6 +115,7 @@ class Target(OperationMaker):
 
     format_name = "NNAPI"
     has_bitcasts = False
+    has_recurrences = True
     activation_numbers = ACTIVATION_NUMBERS
 
     def __init__(self, file: FileTarget) -> None:

@@ -104,6 +104,9 @@ def _bound(
             bound.setdefault(formal.var, operands[index].type)
     fits = [s for s in spec.signatures if all(s.types.get(v) is kind for v, kind in bound.items())]
     found = fits or [s for s in spec.signatures if s.types.get("T") is bound.get("T")]
+    floats = [f.var for f in variant.inputs if type(given.get(f.name)) is float]
+    # A float is a factor where a whole number is an extent.
+    found.sort(key=lambda s: any(s.types.get(var) is OperandCode.INT32 for var in floats))
     for signature in (*found, *spec.signatures):
         for var, kind in signature.types.items():
             bound.setdefault(var, kind)

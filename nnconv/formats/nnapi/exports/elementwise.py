@@ -6,14 +6,15 @@ import math
 
 import numpy as np
 
+from nnconv.formats.nnapi import alike
 from nnconv.formats.nnapi.exporter import Exporter, Input, Target
 from nnconv.formats.nnapi.table import spec_of
 from nnconv.formats.nnapi.types import OperationCode
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Node
+from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import quantize
-from nnconv.ir.types import static_shape
+from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops import elementwise as e
 
 PLAIN: dict[type[Op], str] = {
@@ -97,16 +98,34 @@ def export_select(node: Node, t: Target) -> None:
     shape = static_shape(y.shape)
     condition, then, otherwise = (node.operand(i) for i in range(3))
     if shape is None:
-        if not condition.shape == then.shape == otherwise.shape:
-            raise t.refused("SELECT takes tensors of one shape, some extents aren't known")
-        inputs: dict[str, Input] = {
-            "condition": condition, "input0": then, "input1": otherwise,
-        }  # fmt: skip
-        t.emit("SELECT", inputs, y)
+        _select_open(t, [condition, then, otherwise], y)
         return
     chosen = [t.broadcast(v, shape or (1,)) for v in (then, otherwise)]
     whole = t.broadcast(condition, shape or (1,))
     t.emit("SELECT", {"condition": whole, "input0": chosen[0], "input1": chosen[1]}, y)
+
+
+def _select_open(t: Target, operands: list[Value], y: Value) -> None:
+    """SELECT of open extents: what has another shape is added to zeros of the result's."""
+    names = ("condition", "input0", "input1")
+    if operands[0].shape == operands[1].shape == operands[2].shape:
+        t.emit("SELECT", dict(zip(names, operands, strict=True)), y)
+        return
+    found = [alike.numbers_of(value) for value in operands]
+    numbers = [value for several in found for value in several or ()]
+    if None in found or y.type.has_codes or y.dtype is DType.BOOL:
+        raise t.refused("SELECT takes tensors of one shape, some extents aren't known")
+    zeros, kind = alike.zeros(t, numbers)
+    false = alike.false(t, zeros, kind)
+    truths = TensorType(DType.BOOL, kind.shape)
+    either = {"input0": operands[0], "input1": false}
+    inputs: dict[str, Input] = {"condition": t.result("LOGICAL_OR", either, truths)}
+    data = TensorType(y.dtype, kind.shape)
+    added = zeros if y.dtype is DType.FLOAT32 else t.result("CAST", {"input": zeros}, data)
+    for name, value in zip(names[1:], operands[1:], strict=True):
+        terms: dict[str, Input] = {"input0": value, "input1": added, "activation": 0}
+        inputs[name] = t.result("ADD", terms, data)
+    t.emit("SELECT", inputs, y)
 
 
 _CLIPS = {(0.0, math.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU1"}

@@ -7,14 +7,14 @@ import numpy as np
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.graphexport import NotExportable
 from nnconv.formats.indexed import Ref
-from nnconv.formats.nnapi import wide
+from nnconv.formats.nnapi import alike, wide
 from nnconv.formats.nnapi.exporter import Exporter, Target
 from nnconv.formats.nnapi.operands import AS_THEY_ARE, WIDE
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import dequantize
-from nnconv.ir.types import TensorType
+from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.elementwise import Clip
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, LooseCast, Quantize
 
@@ -150,9 +150,22 @@ def _is_whole(x: Value) -> bool:
 
 def _numbers_of(t: Target, x: Value, y: Value) -> None:
     """1 where a truth value is true, else 0: SELECT, whose operands have one shape."""
-    shape = t.static(x) or (1,)
-    one, zero = (t.const(np.full(shape, n, y.dtype.numpy), quant=y.quant) for n in (1, 0))
-    t.emit("SELECT", {"condition": x, "input0": one, "input1": zero}, y)
+    numbers = None if static_shape(x.shape) is not None else alike.numbers_of(x)
+    if numbers is None:
+        shape = t.static(x) or (1,)
+        one, zero = (t.const(np.full(shape, n, y.dtype.numpy), quant=y.quant) for n in (1, 0))
+        t.emit("SELECT", {"condition": x, "input0": one, "input1": zero}, y)
+        return
+    if y.quant is not None:
+        raise t.refused(f"the extents of `{x.name}` aren't known")
+    none, kind = alike.zeros(t, numbers)
+    unit = t.const(np.ones(1, np.float32))
+    ones = t.result("ADD", {"input0": none, "input1": unit, "activation": 0}, kind)
+    inputs = {"condition": x, "input0": ones, "input1": none}
+    if y.dtype is DType.FLOAT32:
+        t.emit("SELECT", inputs, y)
+    else:
+        t.emit("CAST", {"input": t.result("SELECT", inputs, kind)}, y)
 
 
 def _in_bytes(x: Value) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnconv.formats.indexed import Ref
+from nnconv.formats.nnapi import alike
 from nnconv.formats.nnapi.exporter import Exporter, Input, Target
 from nnconv.formats.nnapi.imports.rnn import ACTIVATIONS, LSTM_OPERANDS
 from nnconv.ir.dtype import DType
@@ -43,12 +44,26 @@ def _check(node: Node, t: Target, op: Lstm | Rnn) -> Value:
 
 
 def _zeros(t: Target, x: Value, op: Lstm | Rnn, size: Dim) -> Input:
-    """The first state where none is given."""
+    """The first state where none is given; of an open batch made of the first step."""
     shape = x.shape or ()
-    batch = shape[1] if op.time_major and len(shape) == 3 else shape[0] if shape else None
-    if not isinstance(batch, int) or not isinstance(size, int):
+    place = 1 if op.time_major and len(shape) == 3 else 0
+    if not isinstance(size, int) or not shape:
         raise t.refused("the extents of its states aren't known")
-    return t.const(np.zeros((batch, size), x.dtype.numpy))
+    batch = shape[place]
+    if isinstance(batch, int):
+        return t.const(np.zeros((batch, size), x.dtype.numpy))
+    if x.dtype is not DType.FLOAT32:
+        raise t.refused("the number of sequences isn't known")
+    sizes = t.ints(-1 if axis == place else 1 for axis in range(len(shape)))
+    cut = TensorType(x.dtype, tuple(d if axis == place else 1 for axis, d in enumerate(shape)))
+    inputs = {"input": x, "begin": t.ints([0] * len(shape)), "size": sizes}
+    column = TensorType(x.dtype, (batch, 1))
+    first = t.result("SLICE", inputs, cut)
+    turned = t.result("RESHAPE", {"input": first, "shape": t.ints((-1, 1))}, column)
+    zeros, _ = alike.zeroed(t, turned, column)
+    row = t.const(np.zeros((1, size), np.float32))
+    terms = {"input0": zeros, "input1": row, "activation": 0}
+    return t.result("ADD", terms, TensorType(x.dtype, (batch, size)))
 
 
 def _sequence(node: Node, t: Target, op: Lstm | Rnn, name: str, inputs: dict[str, Input]) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from nnconv.decompositions.ranks import unsplit
 from nnconv.errors import Reason, UnsupportedItem
-from nnconv.formats.nnapi import integers
+from nnconv.formats.nnapi import counting, integers
 from nnconv.formats.nnapi.exporter import MOST_RANK, Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -301,6 +301,8 @@ EXPORTERS: dict[type[Op], Exporter] = {
     s.Split: export_split,
     s.Tile: export_tile,
     s.BroadcastTo: export_broadcast_to,
+    s.Range: counting.export_range,
+    s.ShapeOf: counting.export_shape_of,
     s.Rank: export_rank,
     s.Fill: export_fill,
 }

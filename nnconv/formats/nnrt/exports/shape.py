@@ -8,7 +8,7 @@ import numpy as np
 
 from nnconv.decompositions.base import Refused
 from nnconv.formats.indexed import Ref
-from nnconv.formats.nnrt.exporter import Exporter, Target
+from nnconv.formats.nnrt.exporter import Exporter, Input, Target
 from nnconv.formats.nnrt.exports.quantize import emit_cast
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -198,10 +198,17 @@ def export_fill(node: Node, t: Target) -> None:
 
 
 def export_range(node: Node, t: Target) -> None:
-    """RANGE, whose bounds are known whole numbers; the input says nothing but the type."""
+    """RANGE, whose bounds are known whole numbers; the input says nothing but the type.
+
+    Up to a limit that is computed at run time the places of equal elements: TOP_K gives of equals
+    the first one first.
+    """
     y = node.outputs[0]
     data = [node.operand(i).data for i in range(3)]
     bounds = [None if d is None else d.reshape(-1)[0] for d in data]
+    if bounds == [0, None, 1] and y.dtype is DType.INT32:
+        _count_up(t, node.operand(1), y)
+        return
     if any(bound is None or bound != int(bound) for bound in bounds):
         raise t.refused("RANGE has bounds that are known, and whole")
     start, limit, delta = (int(bound) for bound in bounds if bound is not None)
@@ -211,6 +218,16 @@ def export_range(node: Node, t: Target) -> None:
     y.type = y.type.with_shape((count,))
     unread = t.const(np.zeros(1, y.dtype.numpy))
     t.emit("RANGE", {"input": unread}, y, {"start": start, "limit": limit, "delta": delta})
+
+
+def _count_up(t: Target, limit: Value, y: Value) -> None:
+    """0, 1, ... below an int32 of one element, by TOP_K of as many zeros."""
+    bounds: dict[str, Input] = {"input1": limit, "input2": t.single(0)}
+    count = t.result("MAXIMUM", bounds, TensorType(DType.INT32, (1,)))
+    zero = t.const(np.zeros(1, np.float32))
+    kind = TensorType(DType.FLOAT32, y.shape)
+    zeros = t.result("FILL", {"value": zero, "shape": count}, kind)
+    t.operate("TOP_K", {"input": zeros, "k": count}, [t.temp(kind), t.declare(y)], {"sorted": True})
 
 
 EXPORTERS: dict[type[Op], Exporter] = {

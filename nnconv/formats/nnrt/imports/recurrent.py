@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ops.recurrent import Function, LstmLayer
-from nnconv.ops.shape import Concat, Reshape, Transpose
+from nnconv.ops.shape import Concat, Squeeze, Unstack
 from nnconv.ops.slices import Slice
 
 _FUNCTIONS = (Function("Sigmoid"), Function("Tanh"), Function("Tanh"))
@@ -63,13 +63,9 @@ def _rows(s: Source, value: Value, rows: tuple[int, int]) -> Value:
 
 def _joined(s: Source, steps: Value, directions: int) -> Value:
     """The outputs [T, D, B, H] of a layer as [T, B, D * H]."""
-    length, _, batch, size = steps.shape or (None,) * 4
-    if not all(isinstance(extent, int) for extent in (length, batch, size)):
-        raise s.unsupported("the number of steps, of sequences or of cells isn't known")
-    assert isinstance(size, int)
-    turned = s.add(Transpose(perm=(0, 2, 1, 3)), [steps])
-    shape = (-1 if length is None else int(length), int(batch or 0), directions * size)
-    return s.add(Reshape(shape=shape), [turned])
+    if directions == 1:
+        return s.add(Squeeze(axes=(1,)), [steps])
+    return s.add(Concat(axis=2), s.add_many(Unstack(axis=1, count=directions), [steps]))
 
 
 IMPORTERS: dict[str, Importer] = {"LSTM": import_lstm}
