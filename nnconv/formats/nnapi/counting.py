@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnconv.formats.nnapi.exporter import Target
 from nnconv.formats.indexed import Ref
+from nnconv.formats.nnapi.exporter import Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.types import Dim, TensorType, static_shape
