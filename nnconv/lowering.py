@@ -162,7 +162,7 @@ def to_nnapi(
         allowed = f"{LEVELS[0]} to {NEWEST_LEVEL}"
         raise UsageError(f"feature level {level!r}; allowed are {allowed}")
     layout = LayoutPass(Layout.NHWC, edge=model.main if io_layout == "nhwc" else None)
-    fold = FoldQdqPass()
+    fold = FoldQdqPass(open_weights=True)
     notes = [
         f"`{value.name}` is int64, which NNAPI lacks: it becomes int32"
         for value in (*model.graph.inputs, *model.graph.outputs)

@@ -22,7 +22,8 @@ def transposed(builder: Builder, value: Value, perm: Sequence[int]) -> Value:
     """``value`` with new dimension i being old dimension perm[i].
 
     A constant gives a view of itself, and a Cast or Dequantize of a constant one of its constant's
-    view, so that weights keep their small type in the file. Else a Transpose is added.
+    view, so that weights keep their small type in the file. Else a Transpose is added, before a
+    Dequantize that has scales for channels: such codes are weights, which products know as codes.
     """
     if tuple(perm) == tuple(range(len(perm))):
         return value
@@ -33,7 +34,7 @@ def transposed(builder: Builder, value: Value, perm: Sequence[int]) -> Value:
             data=value.data.transpose(perm),
             origin=value.origin,
         )
-    widened = _widened_constant(value)
+    widened = _widened_constant(value) or _channels_behind(value)
     if widened is not None and value.producer is not None:
         source = transposed(builder, widened, perm)
         return builder.add_typed(
@@ -42,6 +43,14 @@ def transposed(builder: Builder, value: Value, perm: Sequence[int]) -> Value:
     return builder.add_typed(
         Transpose(perm=tuple(perm)), [value], [value.type.permuted(perm)], names=[value.name]
     )[0]
+
+
+def _channels_behind(value: Value) -> Value | None:
+    """The codes with scales for channels that a value is a Dequantize of."""
+    if value.producer is None or not isinstance(value.producer.op, Dequantize):
+        return None
+    codes = value.producer.operand(0)
+    return None if codes.quant is None or codes.quant.is_per_tensor else codes
 
 
 def reshaped(builder: Builder, value: Value, shape: Sequence[int]) -> Value:

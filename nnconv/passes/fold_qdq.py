@@ -63,13 +63,14 @@ class FoldQdqPass(Pass):
 
     name: ClassVar[str] = "fold_qdq"
 
-    def __init__(self) -> None:
-        """Start with no islands."""
+    def __init__(self, *, open_weights: bool = False) -> None:
+        """Start with no islands; ``open_weights``: products take weights that a run gives."""
         self.islands: list[Island] = []
+        self.open_weights = open_weights
 
     def run(self, graph: Graph) -> bool:
         """Rewrite one graph: once from its end, once from its start."""
-        walk = _Walk(graph)
+        walk = _Walk(graph, open_weights=self.open_weights)
         walk.merge_quantizers()
         for node in graph.nodes_reversed:
             if isinstance(node.op, Quantize):
@@ -104,8 +105,9 @@ class _Walk:
         modified: whether anything changed.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, open_weights: bool) -> None:
         self.graph = graph
+        self.open_weights = open_weights
         self.codes: dict[Value, Value] = {}
         self.renamed: dict[Value, Value] = {}
         self.islands: list[Island] = []
@@ -437,7 +439,9 @@ class _Walk:
                 return "its operands have codes of different widths"
         if kind is not None and kind.has_codes and kind.dtype.bits != beside.dtype.bits:
             return f"it makes {kind.dtype} of {beside.dtype}"
-        return product_operands(node, found, beside) if isinstance(node.op, WEIGHTED) else found
+        if not isinstance(node.op, WEIGHTED):
+            return found
+        return product_operands(node, found, beside, open_weights=self.open_weights)
 
     def _write_codes(self, result: Value, kind: TensorType) -> None:
         """Let a node's result be the codes that a Quantize would make of it."""

@@ -47,11 +47,16 @@ _EQUAL = 1e-6
 
 
 def product_operands(
-    node: Node, operands: Sequence[Value | None], x: TensorType
+    node: Node, operands: Sequence[Value | None], x: TensorType, *, open_weights: bool = False
 ) -> list[Value | None] | str:
-    """Operands of a product on codes of type ``x``, with weights and bias as codes."""
+    """Operands of a product on codes of type ``x``, with weights and bias as codes.
+
+    ``open_weights``: weights, and with them the bias, may be codes that are computed at run time.
+    """
     source, bias = operands[1], operands[2] if len(operands) > 2 else None
     assert source is not None
+    if open_weights and source.data is None:
+        return _open_operands(operands, source, bias, x)
     weights = weights_as_codes(source)
     if isinstance(weights, str):
         return weights
@@ -63,6 +68,24 @@ def product_operands(
     if isinstance(both, str):
         return both
     return [operands[0], both.weights] + ([] if bias is None else [both.bias])
+
+
+def _open_operands(
+    operands: Sequence[Value | None], weights: Value, bias: Value | None, x: TensorType
+) -> list[Value | None] | str:
+    """Operands whose weights are computed at run time, if they are the codes that kernels take."""
+    quant, shape = weights.quant, weights.shape
+    if quant is None or shape is None or not weights.type.has_codes:
+        return "its weights are computed at run time"
+    signed = weights.dtype is DType.INT8 and quant.is_symmetric and quant.axis == 0
+    if not signed and not (quant.is_per_tensor and weights.dtype is x.dtype):
+        return f"its weights are {weights.type}, computed at run time"
+    if bias is not None:
+        assert x.quant is not None
+        scale = product_scale(x.quant, quant, len(quant.scale))
+        if bias.dtype is not DType.INT32 or not _is_at(bias, scale):
+            return "its bias has another scale than its products, which are computed at run time"
+    return list(operands)
 
 
 class Weighted(NamedTuple):

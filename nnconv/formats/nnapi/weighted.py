@@ -135,15 +135,25 @@ def bias_operand(t: Target, w: Weighted, filters: int) -> Ref:
     return t.bias(w.bias, TensorType(DType.INT32, (filters,), quant))
 
 
+def _before_turns(value: Value, perm: Perm) -> Value | None:
+    """What was transposed to a value, if ``perm`` takes that back."""
+    order, node = perm, value.producer
+    while node is not None and isinstance(node.op, Transpose) and node.op.perm is not None:
+        first = node.op.perm
+        order = tuple(first[i] for i in order)
+        if is_sorted(order):
+            return node.operand(0)
+        node = node.operand(0).producer
+    return None
+
+
 def oriented(t: Target, value: Value, perm: Perm) -> Ref:
     """The operand of weights transposed by ``perm``; constants stay such."""
+    before = _before_turns(value, perm)
+    if before is not None:
+        return t.operand(before)
     if is_sorted(perm):
         return t.operand(value)
-    turned_before = value.producer
-    if turned_before is not None and isinstance(turned_before.op, Transpose):
-        first = turned_before.op.perm
-        if first is not None and is_sorted(tuple(first[i] for i in perm)):
-            return t.operand(turned_before.operand(0))
     kind = value.type.permuted(perm)
     if value.data is not None:
         turned = np.ascontiguousarray(value.data.transpose(perm))

@@ -20,7 +20,7 @@ from nnconv.ir.types import TensorType
 from nnconv.ops.affine import widened
 from nnconv.ops.elementwise import Add, FloorMod
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
-from nnconv.ops.shape import Concat
+from nnconv.ops.shape import Concat, Transpose
 from nnconv.ops.slices import Pad, PadMode
 
 _HALF = 128
@@ -56,9 +56,45 @@ def restore_codes(graph: Graph, noted: Mapping[str, Quant]) -> None:
         restore(node.outputs[0])
         restore(operand)
     for value in (*graph.inputs, *graph.outputs):
-        if value.name in noted and value.dtype.is_integer:
-            restore(value)
-            _adopt(graph, value, noted[value.name])
+        if value.name not in noted or not value.dtype.is_integer:
+            continue
+        if not noted[value.name].is_per_tensor:
+            _restore_channels(graph, value, noted[value.name])
+            continue
+        restore(value)
+        _adopt(graph, value, noted[value.name])
+
+
+def _restore_channels(graph: Graph, start: Value, quant: Quant) -> None:
+    """Give an input the scales of its channels, if all that reads it, perhaps transposed, has them.
+
+    Those that are noted: nothing is told from what reads it alone.
+    """
+    kinds = {start: TensorType(start.dtype, start.shape, quant)}
+    rereads: list[Node] = []
+    rank, axis = start.type.rank, quant.axis
+    if start not in graph.inputs or start.quant is not None or rank is None or axis is None:
+        return
+    if not 0 <= axis < rank or (start.shape or ())[axis] != len(quant.scale):
+        return
+    waiting = [start]
+    while waiting:
+        value = waiting.pop()
+        if value in graph.outputs:
+            return
+        for use in value.uses:
+            node, y = use.node, use.node.outputs[0]
+            if isinstance(node.op, Transpose) and node.op.perm is not None:
+                kinds[y] = kinds[value].permuted(node.op.perm)
+                waiting.append(y)
+            elif _is_reread(node) and y.quant == kinds[value].quant:
+                rereads.append(node)
+            else:
+                return
+    for value, kind in kinds.items():
+        value.type = kind
+    for node in rereads:
+        _take_out(graph, node)
 
 
 def _join_wide_turn(graph: Graph, node: Node) -> None:

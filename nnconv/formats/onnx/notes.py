@@ -28,7 +28,7 @@ def restore(plain: Signature, metadata: Mapping[str, str]) -> Signature:
     outputs = dict(zip(plain.output_names, plain.graph.outputs, strict=True))
     for name, quant in noted_quants(metadata).items():
         value = inputs.get(name)
-        if value is None or value.quant is not None or value.use_count:
+        if value is None or value.quant is not None or value.use_count or quant.axis is not None:
             continue
         if value.dtype.is_integer:
             value.type = TensorType(value.dtype, value.shape, quant)
@@ -89,6 +89,9 @@ def noted_quants(metadata: Mapping[str, str]) -> dict[str, Quant]:
             scale, zero_point = entry["scale"], entry["zero_point"]
             if len(scale) == 1:
                 found[name] = Quant.per_tensor(float(scale[0]), int(zero_point[0]))
+            elif "axis" in entry and len(scale) == len(zero_point):
+                points = [int(point) for point in zero_point]
+                found[name] = Quant.per_channel(scale, points, axis=int(entry["axis"]))
         except (LookupError, TypeError, ValueError):
             continue
     return found

@@ -169,7 +169,11 @@ def _metadata(
         ]
         entries["nnconv.states"] = json.dumps(states, ensure_ascii=False)
     quants = {
-        info.name: {"scale": list(value.quant.scale), "zero_point": list(value.quant.zero_point)}
+        info.name: {
+            "scale": list(value.quant.scale),
+            "zero_point": list(value.quant.zero_point),
+            **({} if value.quant.axis is None else {"axis": value.quant.axis}),
+        }
         for info, value in (
             *zip(inputs, signature.graph.inputs, strict=True),
             *zip(outputs, signature.graph.outputs, strict=True),

@@ -4,8 +4,9 @@ import pytest
 
 import nnconv
 from nnconv.formats.nnapi import file
-from nnconv.formats.nnapi.types import OperationCode
-from support.nnapi_models import add_model, conv_model, if_model
+from nnconv.formats.nnapi.types import OperandCode, OperationCode
+from nnconv.formats.nnapi.wire import ChannelQuant
+from support.nnapi_models import INT, NnapiBuilder, add_model, conv_model, if_model
 
 
 def by_way_of(model, formats, folder):
@@ -56,3 +57,26 @@ def test_branches_stay(tmp_path):
     again = by_way_of(if_model(), ["nnapi"], tmp_path)
     assert [op.code for op in again.main.operations] == [OperationCode.IF]
     assert len(again.referenced) == 2
+
+
+@pytest.mark.parametrize("code", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+def test_weights_that_runs_give_keep_their_scales_by_way_of_onnx(code, tmp_path):
+    b = NnapiBuilder()
+    scales, dim = [0.5, 0.25, 1.0], 3 if code == "DEPTHWISE_CONV_2D" else 0
+    x = b.input(OperandCode.TENSOR_QUANT8_ASYMM, (1, 4, 4, 3), scale=0.5, zero_point=3)
+    dims = (3, 2, 2, 3) if dim == 0 else (1, 2, 2, 3)
+    quant = ChannelQuant(dim, scales)
+    weights = b.input(OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL, dims, channel_quant=quant)
+    bias = b.input(OperandCode.TENSOR_INT32, (3,))
+    numbers = [2, 1, 1, *([1] if dim else []), 0]  # VALID, strides, multiplier, no activation
+    inputs = [x, weights, bias, *(b.const(INT, number) for number in numbers)]
+    y = b.output(OperandCode.TENSOR_QUANT8_ASYMM, (1, 3, 3, 3), scale=2.0)
+    b.run(OperationCode[code], inputs, [y])
+    again = by_way_of(b.model(), ["onnx", "nnapi"], tmp_path).main
+    assert [op.code.name for op in again.operations] == [code]
+    kept = again.operands[again.inputs[1]]
+    assert (kept.type, kept.dimensions, kept.channel_quant) == (
+        OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL,
+        dims,
+        quant,
+    )
