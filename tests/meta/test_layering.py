@@ -7,68 +7,25 @@ import nnconv.backends
 
 from meta.sources import package_sources, sources
 
+OPS = ("nnconv.errors", "nnconv.ir", "nnconv.ops")
+FORMATS = (*OPS, "nnconv.formats")
+LOWERED = (*FORMATS, "nnconv.lowering", "nnconv.passes")
+
 LAYERS = {
     "nnconv.errors": (),
     "nnconv.checks": ("nnconv.errors",),
     "nnconv.ir": ("nnconv.errors",),
     "nnconv.ops": ("nnconv.errors", "nnconv.ir"),
-    "nnconv.passes": ("nnconv.errors", "nnconv.ir", "nnconv.ops"),
-    "nnconv.decompositions": ("nnconv.errors", "nnconv.ir", "nnconv.ops"),
-    "nnconv.formats": (
-        "nnconv.decompositions",
-        "nnconv.errors",
-        "nnconv.ir",
-        "nnconv.ops",
-        "nnconv.schemas",
-    ),
+    "nnconv.passes": OPS,
+    "nnconv.decompositions": OPS,
+    "nnconv.formats": (*OPS, "nnconv.decompositions", "nnconv.schemas"),
     "nnconv.schemas": (),
-    "nnconv.lowering": (
-        "nnconv.errors",
-        "nnconv.formats",
-        "nnconv.ir",
-        "nnconv.ops",
-        "nnconv.passes",
-    ),
-    "nnconv.backends": (
-        "nnconv.checks",
-        "nnconv.errors",
-        "nnconv.formats",
-        "nnconv.ir",
-        "nnconv.lowering",
-        "nnconv.ops",
-        "nnconv.passes",
-    ),
-    "nnconv.diff": (
-        "nnconv.backends",
-        "nnconv.errors",
-        "nnconv.formats",
-        "nnconv.ir",
-        "nnconv.lowering",
-        "nnconv.ops",
-        "nnconv.passes",
-    ),
+    "nnconv.lowering": (*FORMATS, "nnconv.passes"),
+    "nnconv.backends": (*LOWERED, "nnconv.checks"),
+    "nnconv.diff": (*LOWERED, "nnconv.backends"),
     # Its devices are the backends, and its cache keeps what lowering makes for them.
-    "nnconv.runtime": (
-        "nnconv.backends",
-        "nnconv.errors",
-        "nnconv.formats",
-        "nnconv.ir",
-        "nnconv.lowering",
-        "nnconv.ops",
-        "nnconv.passes",
-        "nnconv.schemas",
-    ),
-    "nnconv.conversion": (
-        "nnconv.backends",
-        "nnconv.diff",
-        "nnconv.checks",
-        "nnconv.errors",
-        "nnconv.formats",
-        "nnconv.ir",
-        "nnconv.lowering",
-        "nnconv.ops",
-        "nnconv.passes",
-    ),
+    "nnconv.runtime": (*LOWERED, "nnconv.backends", "nnconv.schemas"),
+    "nnconv.conversion": (*LOWERED, "nnconv.backends", "nnconv.checks", "nnconv.diff"),
     "nnconv.reach": (
         "nnconv.checks",
         "nnconv.errors",

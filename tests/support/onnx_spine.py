@@ -36,7 +36,7 @@ from nnconv.lowering import onnx_passes
 from nnconv.passes.base import run_passes
 from nnconv.passes.layout import LayoutPass
 from support.spine import onnx_ops, random_array, run_onnx
-from support.tflite_spine import TfliteCase, assert_outputs, model_of
+from support.tflite_spine import TfliteCase, compare_case, model_of, typed
 
 OPSETS = (LEAST_OPSET, 21, NEWEST_OPSET)
 
@@ -114,7 +114,7 @@ def check_ir(case: IrCase, folder: Path) -> None:
     computed = run_graph(model.graph, arrays)
     wanted = _expected(case, arrays, model)
     if wanted is not None:
-        _compare("reference", case, model, computed, wanted)
+        compare_case("reference", case, model, computed, wanted)
     run_passes(clone_model(model), onnx_passes(LayoutPass(Layout.NCHW)), verify=True)
     path = folder / "model.onnx"
     for opset in case.refused_at:
@@ -127,12 +127,12 @@ def check_ir(case: IrCase, folder: Path) -> None:
         oracle = computed if wanted is None else wanted
         if case.runs is None or opset in case.runs:
             results = run_onnx(path, model, arrays)
-            _compare(f"onnxruntime, opset {opset}", case, model, results, oracle)
+            compare_case(f"onnxruntime, opset {opset}", case, model, results, oracle)
     if case.evaluated:
         oracle = ReferenceEvaluator(str(path))
         feeds = dict(zip(oracle.input_names, arrays, strict=True))
         told = [np.asarray(array) for array in oracle.run(None, feeds)]
-        _compare("reference against onnx's evaluator", case, model, computed, told)
+        compare_case("reference against onnx's evaluator", case, model, computed, told)
 
 
 _LITERT_TOLERANCES = {DType.FLOAT16: 2e-3, DType.FLOAT32: 1e-5, DType.FLOAT64: 1e-5}
@@ -188,19 +188,4 @@ def _expected(case: IrCase, arrays: list[np.ndarray], model: Model) -> list[np.n
         return None
     with np.errstate(all="ignore"):
         found = case.expected(*arrays) if callable(case.expected) else case.expected
-    results = found if isinstance(found, list | tuple) else [found]
-    kinds = [value.dtype.numpy for value in model.outputs]
-    return [np.asarray(a).astype(kind) for a, kind in zip(results, kinds, strict=True)]
-
-
-def _compare(
-    label: str,
-    case: IrCase,
-    model: Model,
-    actual: Sequence[np.ndarray],
-    wanted: Sequence[np.ndarray],
-) -> None:
-    tolerance = case.tolerance
-    if label != "reference" and case.runtime_tolerance is not None:
-        tolerance = case.runtime_tolerance
-    assert_outputs(model, actual, wanted, tolerance=tolerance, label=label)
+    return typed(model, found)

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from nnconv.backends.reference.executor import run_graph
@@ -126,7 +126,7 @@ def check_tflite(case: TfliteCase, folder: Path) -> None:
     computed = [run_graph(model.graph, arrays) for arrays in runs]
     oracle = [_expected(case, place, runs, computed, model) for place in range(len(runs))]
     for seen, wanted in zip(computed, oracle, strict=True):
-        _compare("reference", case, model, seen, wanted)
+        compare_case("reference", case, model, seen, wanted, steps=case.steps)
     path = folder / "model.tflite"
     if case.refused:
         _check_refusal(case, model, path)
@@ -141,7 +141,9 @@ def check_tflite(case: TfliteCase, folder: Path) -> None:
         again = read(content, name=case.id)
         verify_model(again)
         for arrays, wanted in zip(runs, oracle, strict=True):
-            _compare("read again", case, model, run_graph(again.graph, arrays), wanted)
+            compare_case(
+                "read again", case, model, run_graph(again.graph, arrays), wanted, steps=case.steps
+            )
     for resolver in case.resolvers:
         interface, results = worker().run(content, runs, resolver)
         for values, told in zip((model.inputs, model.outputs), interface, strict=True):
@@ -150,7 +152,7 @@ def check_tflite(case: TfliteCase, folder: Path) -> None:
             if values is model.inputs:
                 assert told == stated, "an input's shape changed"
         for seen, wanted in zip(results, oracle, strict=True):
-            _compare(f"LiteRT ({resolver})", case, model, seen, wanted)
+            compare_case(f"LiteRT ({resolver})", case, model, seen, wanted, steps=case.steps)
 
 
 def _signature(value: Value) -> tuple[int, ...]:
@@ -177,27 +179,46 @@ def _expected(
     if case.expected is None:
         return computed[place]
     if callable(case.expected):
-        found = case.expected(*runs[place])
-        results = found if isinstance(found, tuple | list) else [found]
-    elif place:
-        return computed[place]
-    else:
-        results = case.expected
+        return typed(model, case.expected(*runs[place]))
+    return computed[place] if place else typed(model, case.expected)
+
+
+def typed(model: Model, found: np.ndarray | Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Results that were worked out elsewhere, in the types of a model's outputs."""
+    results = found if isinstance(found, list | tuple) else [found]
     kinds = [value.dtype.numpy for value in model.outputs]
     return [np.asarray(a).astype(kind) for a, kind in zip(results, kinds, strict=True)]
 
 
-def _compare(
+class Tolerant(Protocol):
+    """A case that says how far its results may be off.
+
+    Attributes:
+        tolerance: of floats.
+        runtime_tolerance: of those of other runtimes than the reference, where it differs.
+    """
+
+    @property
+    def tolerance(self) -> float: ...
+
+    @property
+    def runtime_tolerance(self) -> float | None: ...
+
+
+def compare_case(
     label: str,
-    case: TfliteCase,
+    case: Tolerant,
     model: Model,
     actual: Sequence[np.ndarray],
     wanted: Sequence[np.ndarray],
+    *,
+    steps: int = 1,
 ) -> None:
+    """Assert that results match, as near as a case asks for."""
     tolerance = case.tolerance
     if label != "reference" and case.runtime_tolerance is not None:
         tolerance = case.runtime_tolerance
-    assert_outputs(model, actual, wanted, tolerance=tolerance, steps=case.steps, label=label)
+    assert_outputs(model, actual, wanted, tolerance=tolerance, steps=steps, label=label)
 
 
 def assert_outputs(
