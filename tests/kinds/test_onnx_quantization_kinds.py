@@ -366,6 +366,32 @@ def test_data_of_16_bits_has_wide_sums_in_onnx_too(tmp_path: Path) -> None:
     assert made.ops == {"FULLY_CONNECTED": 1}
 
 
+@pytest.mark.parametrize("largest", [3, 127])
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose", "Gemm"])
+def test_sums_of_16_bit_data_are_as_wide_as_they_must_be(
+    op: str, largest: int, tmp_path: Path
+) -> None:
+    """LiteRT is ten times as quick where they have 32 bits, and they wrap where that is too few."""
+    q = Qdq()
+    dims = [1, 600] if op == "Gemm" else [1, 600, 1, 1]
+    x = q.dq(q.input("x", "int16", dims), 0.001, 0, "int16")
+    codes = np.full([600, 2] if op != "Conv" else [2, 600], largest)
+    w = q.weights(codes.reshape(codes.shape + (1, 1) * (op != "Gemm")), 0.02)
+    data = np.full(dims, 32767, np.int16)
+    q.q(q.op(op, x, w, q.const(np.float32([0.1, -0.2]))), 80.0, 0, "int16", name="y")
+    made = to_tflite(q.model([("y", "int16", [1, 2, *dims[2:]])]), tmp_path)
+    wanted = np.rint(600 * 32767 * 0.001 * largest * 0.02 / 80)
+    for got in run_all(made, data):
+        assert np.abs(got - wanted).max() <= 1
+    biases = [
+        v.dtype.value
+        for n in nnconv.load(made.target).graph.nodes
+        for v in n.inputs
+        if v is not None and v.shape == (2,)
+    ]
+    assert biases == ["int64" if largest == 127 else "int32"]
+
+
 def test_float_onnx_models_stay_float(tmp_path: Path) -> None:
     """Nothing is quantized without being asked for, nor are ranges guessed."""
     made = to_tflite(network(), tmp_path)

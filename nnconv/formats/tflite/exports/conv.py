@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nnconv.decompositions.base import Refused
+from nnconv.formats.biases import bias_codes, bias_quant
 from nnconv.formats.tflite._gen.schema import Padding as Scheme
 from nnconv.formats.tflite.exporter import FLOAT32, Exporter, Target
 from nnconv.formats.tflite.types import CODES
@@ -14,7 +15,7 @@ from nnconv.formats.tflite.window import padded, require_channels_last, scheme_o
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op, Perm
-from nnconv.ir.quant import Quant, dequantize
+from nnconv.ir.quant import dequantize
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops import conv as c
 from nnconv.ops.quantize import Dequantize
@@ -114,10 +115,10 @@ def _obstacle(x: Value, weights: Value, bias: Value | None, y: Value, *, narrow:
     return ""
 
 
-def bias_tensor(t: Target, w: Weighted, filters: int) -> int:
+def bias_tensor(t: Target, w: Weighted, filters: int, *, wide: bool = False) -> int:
     """The tensor of a bias; zeros where there is none.
 
-    For the integer kernels: int32 (int64 with 16-bit data) at scale x * weights.
+    For the integer kernels: int32, or int64 if ``wide``, at scale x * weights.
     """
     if not w.integer:
         if w.bias is None:
@@ -125,28 +126,42 @@ def bias_tensor(t: Target, w: Weighted, filters: int) -> int:
         return t.tensor(w.bias) if w.bias.type.rank == 1 else _flat(t, w.bias)
     assert w.x.quant is not None
     assert w.weights.quant is not None
-    wide = w.x.dtype is DType.INT16
     dtype = DType.INT64 if wide else DType.INT32
-    scale = np.asarray(w.weights.quant.scale, np.float64) * w.x.quant.scale[0]
-    channels = w.weights.quant.axis is not None
-    quant = Quant.per_channel(scale.tolist(), axis=0) if channels else Quant.per_tensor(scale[0])
+    quant = bias_quant(w.x.quant, w.weights.quant)
     if w.bias is None:
         return t.const(np.zeros(filters, dtype.numpy), quant=quant, dtype=dtype)
-    data = w.bias.data
-    assert data is not None
-    own = w.bias.quant
-    if own is not None and w.bias.dtype is dtype and own.is_symmetric and _alike(own, scale):
-        return t.const(data.reshape(-1), quant=quant, dtype=dtype, name=w.bias.name)
-    real = data.astype(np.float64) if own is None else dequantize(data, own, np.float64)
-    codes = np.rint(real.reshape(-1) / scale)
-    low, high = dtype.int_range
-    limited = np.clip(codes, low, high if not wide else 1 << 62)
-    return t.const(limited.astype(dtype.numpy), quant=quant, dtype=dtype, name=w.bias.name)
+    codes = bias_codes(w.bias, quant, dtype)
+    assert codes is not None  # `weighted` refuses what is computed at run time
+    return t.const(codes, quant=quant, dtype=dtype, name=w.bias.name)
 
 
-def _alike(quant: Quant, scale: np.ndarray) -> bool:
-    own = np.asarray(quant.scale, np.float64)
-    return own.shape == scale.shape and bool(np.allclose(own, scale, rtol=1e-6, atol=0))
+def needs_wide_bias(node: Node, w: Weighted) -> bool:
+    """Whether the bias of integer kernels must be int64.
+
+    Kernels of 16-bit data take either type and sum in it. Those of int32 are ten times as quick,
+    and round a little otherwise: what a TFLite file has stays, for the same numbers.
+    """
+    if not w.integer or w.x.dtype is not DType.INT16:
+        return False
+    if w.bias is not None and node.origin.format == "tflite":
+        return w.bias.dtype is DType.INT64
+    assert w.x.quant is not None
+    assert w.weights.data is not None
+    assert w.weights.quant is not None
+    codes = np.abs(w.weights.data.astype(np.int64))
+    sums = codes.reshape(len(codes), -1).sum(axis=1) << 15
+    if w.bias is not None:
+        bias = bias_codes(w.bias, bias_quant(w.x.quant, w.weights.quant), DType.INT64)
+        assert bias is not None
+        sums = sums + np.abs(bias)
+    return bool(sums.max(initial=0) > DType.INT32.int_range[1])
+
+
+def bias_type(w: Weighted, *, wide: bool) -> dict[str, Any]:
+    """The option that tells kernels of 16-bit data the type of their bias."""
+    if not w.integer or w.x.dtype is not DType.INT16:
+        return {}
+    return {"quantized_bias_type": CODES[DType.INT64 if wide else DType.INT32]}
 
 
 def _flat(t: Target, bias: Value) -> int:
@@ -211,7 +226,8 @@ def export_conv_2d(node: Node, t: Target) -> None:
         "fused_activation_function": t.activation(op.activation),
     }
     version = max(w.version_of_type, 2 if max(op.dilation) > 1 else 1)
-    bias = bias_tensor(t, w, filters[0])
+    wide = w.x.dtype is DType.INT16 if depthwise else needs_wide_bias(node, w)
+    bias = bias_tensor(t, w, filters[0], wide=wide)
     if depthwise:
         fields["depth_multiplier"] = filters[0] // op.groups
         operands = [data, oriented(t, weights, (3, 1, 2, 0)), bias]
@@ -219,8 +235,7 @@ def export_conv_2d(node: Node, t: Target) -> None:
         version = min(version, 6)
         t.emit("DEPTHWISE_CONV_2D", operands, node.outputs[0], options, version=version)
         return
-    if w.integer and x.dtype is DType.INT16:
-        fields["quantized_bias_type"] = CODES[DType.INT64]
+    fields |= bias_type(w, wide=wide)
     operands = [data, t.tensor(weights), bias]
     version = max(version, 6 if op.groups > 1 else 1)
     t.emit("CONV_2D", operands, node.outputs[0], ("Conv2DOptions", fields), version=version)
@@ -318,7 +333,8 @@ def export_conv_transpose(node: Node, t: Target) -> None:
         raise t.refused(why)
     reach = _reach(op, extents, window)
     shape = _full_shape(t, x, op, reach, filters)
-    bias = bias_tensor(t, w, filters[0])
+    wide = needs_wide_bias(node, w)
+    bias = bias_tensor(t, w, filters[0], wide=wide)
     if rank == 2:
         fields: dict[str, Any] = {
             "padding": reach.scheme,
@@ -326,8 +342,7 @@ def export_conv_transpose(node: Node, t: Target) -> None:
             "stride_w": op.stride[1],
             "fused_activation_function": t.activation(op.activation),
         }
-        if w.integer and x.dtype is DType.INT16:
-            fields["quantized_bias_type"] = CODES[DType.INT64]
+        fields |= bias_type(w, wide=wide)
         name, version = "TRANSPOSE_CONV", 4 if fields["fused_activation_function"] else 3
         options = ("TransposeConvOptions", fields)
         operands = [shape, t.tensor(weights), t.tensor(x), bias]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nnconv.formats.tflite.exporter import FLOAT32, Exporter, Target
-from nnconv.formats.tflite.exports.conv import bias_tensor, weighted
+from nnconv.formats.tflite.exports.conv import bias_tensor, bias_type, needs_wide_bias, weighted
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -22,7 +24,7 @@ def export_fully_connected(node: Node, t: Target) -> None:
     w = weighted(node, t, narrow=True, hybrid=True)
     if x.type.rank is None:
         raise t.refused(f"the rank of `{x.name}` isn't known")
-    fields = {
+    fields: dict[str, Any] = {
         "keep_num_dims": x.type.rank != 2,
         "fused_activation_function": t.activation(op.activation),
     }
@@ -33,7 +35,9 @@ def export_fully_connected(node: Node, t: Target) -> None:
     if w.bias is not None:
         if w.integer and not isinstance(filters, int):
             raise t.refused("the extents of its weights aren't known")
-        bias = bias_tensor(t, w, filters if isinstance(filters, int) else 0)
+        wide = needs_wide_bias(node, w)
+        bias = bias_tensor(t, w, filters if isinstance(filters, int) else 0, wide=wide)
+        fields |= bias_type(w, wide=wide)
     version = max(
         5 if fields["keep_num_dims"] else 1,
         1 if w.bias is not None else 6,
