@@ -1,11 +1,12 @@
 """NNAPI models written as NNAPI again, also by way of other formats."""
 
+import numpy as np
 import pytest
 
 import nnconv
 from nnconv.formats.nnapi import file
 from nnconv.formats.nnapi.types import OperandCode, OperationCode
-from nnconv.formats.nnapi.wire import ChannelQuant
+from nnconv.formats.nnapi.wire import ChannelQuant, Lifetime
 from support.nnapi_models import INT, NnapiBuilder, add_model, conv_model, if_model
 
 
@@ -80,3 +81,29 @@ def test_weights_that_runs_give_keep_their_scales_by_way_of_onnx(code, tmp_path)
         dims,
         quant,
     )
+
+
+def test_a_loop_on_codes_comes_back_by_way_of_onnx(tmp_path):
+    """ONNX's Loop carries numbers, whose meaning the body alone tells."""
+    kind, quant = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, {"scale": 1.0, "zero_point": -3}
+    less, add = NnapiBuilder(), NnapiBuilder()
+    ends = [less.input(kind, (2,), **quant), less.input(OperandCode.TENSOR_INT32, (1,))]
+    limit = less.const(OperandCode.TENSOR_INT32, [3])
+    less.run(OperationCode.LESS, [ends[1], limit], [less.output(OperandCode.TENSOR_BOOL8, (1,))])
+    x, i = add.input(kind, (2,), **quant), add.input(OperandCode.TENSOR_INT32, (1,))
+    one = add.const(OperandCode.TENSOR_INT32, [1])
+    none = add.const(INT, 0)
+    add.run(OperationCode.ADD, [x, x, none], [add.output(kind, (2,), **quant)])
+    add.run(OperationCode.ADD, [i, one, none], [add.output(OperandCode.TENSOR_INT32, (1,))])
+    b = NnapiBuilder()
+    bodies = [b.operand(OperandCode.MODEL, lifetime=Lifetime.MODEL, value=n) for n in (0, 1)]
+    given = [b.input(kind, (2,), **quant), b.input(OperandCode.TENSOR_INT32, (1,))]
+    b.run(OperationCode.WHILE, [*bodies, *given], [b.output(kind, (2,), **quant)])
+    again = by_way_of(b.model(less.graph, add.graph), ["onnx", "nnapi"], tmp_path)
+    assert OperationCode.WHILE in [op.code for op in again.main.operations]
+    ran = nnconv.compile(tmp_path / "2.nnapi", "reference")
+    feeds = [np.int8([1, -5]), np.int32([0])]
+    names = [info.name for info in ran.inputs]
+    (result,) = ran.run(dict(zip(names, feeds, strict=True))).values()
+    ran.close()
+    assert result.tolist() == [29, -19]  # 8 times what the codes stand for
