@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from nnconv.decompositions.refit import in_floats, refit, split_activation
+from nnconv.decompositions.refit import in_floats, of_halves, refit, split_activation
 from nnconv.errors import Reason
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -151,6 +151,9 @@ def replace(
         if results is not None and any(_loses_codes(new) for new in builder.added):
             builder.drop()  # it is of real numbers
             results = in_floats(node, builder)
+    if results is None:
+        builder.drop()
+        results = of_halves(node, builder)
     if results is None:
         builder.drop()
         return None

@@ -15,7 +15,22 @@ from nnconv.ir.types import static_shape
 from nnconv.ops.elementwise import Add
 from nnconv.ops.gather import Gather
 from nnconv.ops.quantize import Cast
-from nnconv.ops.shape import Reshape
+from nnconv.ops.shape import Reshape, Transpose
+
+
+def _turned(op: Gather, x: Value, indices: Value, b: Builder) -> list[Value]:
+    """The axis brought behind the batch dimensions, what comes between them put back."""
+    assert x.shape is not None
+    assert indices.shape is not None
+    rank, batch, axis = len(x.shape), op.batch_dims, op.axis
+    perm = (*range(batch), axis, *range(batch, axis), *range(axis + 1, rank))
+    turned = b.add(Transpose(perm=perm), [x], quant=x.quant)
+    found = b.add(op.replace(axis=batch), [turned, indices], quant=x.quant)
+    count, between = len(indices.shape) - batch, axis - batch
+    last = batch + count + between
+    order = (*range(batch), *range(batch + count, last), *range(batch, batch + count))
+    whole = rank - 1 + count
+    return [b.add(Transpose(perm=(*order, *range(last, whole))), [found], quant=x.quant)]
 
 
 def gather_of_batches(node: Node, b: Builder) -> Sequence[Value] | None:
@@ -24,8 +39,10 @@ def gather_of_batches(node: Node, b: Builder) -> Sequence[Value] | None:
     assert isinstance(op, Gather)
     shape, places = static_shape(x.shape), static_shape(indices.shape)
     batch = op.batch_dims
-    if not batch or op.axis != batch or op.from_end or shape is None or places is None:
+    if not batch or op.from_end or shape is None or places is None:
         return None
+    if op.axis != batch:
+        return _turned(op, x, indices, b)
     count, extent, rest = math.prod(shape[:batch]), shape[batch], shape[batch + 1 :]
     if count * extent > MOST_ELEMENTS or 0 in shape or 0 in places:
         return None

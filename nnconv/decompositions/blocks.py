@@ -18,7 +18,7 @@ from nnconv.ops import elementwise as e
 from nnconv.ops.blocks import BatchToSpace, DepthToSpace, SpaceToBatch, SpaceToDepth
 from nnconv.ops.gather import Gather
 from nnconv.ops.shape import Concat, Reshape, Split, Transpose
-from nnconv.ops.slices import Pad
+from nnconv.ops.slices import Pad, Slice
 
 
 def by_moves(node: Node, b: Builder) -> list[Value] | None:
@@ -105,6 +105,51 @@ def pads_apart(node: Node, b: Builder) -> list[Value] | None:
     before, after = ((0, *(pair[i] for pair in op.pads), *rest) for i in (0, 1))
     padded = b.add(Pad(before=before, after=after), [x], quant=x.quant)
     return [b.add(op.replace(pads=((0, 0),) * len(op.pads)), [padded], quant=y.quant)]
+
+
+def crops_behind(node: Node, b: Builder) -> list[Value] | None:
+    """BatchToSpace of what is cropped behind it."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, BatchToSpace)
+    if op.channels_first or x.shape is None or not op.crops or op.block is None:
+        return None
+    if not any(side for pair in op.crops for side in pair):
+        return None
+    rest = (None,) * (len(x.shape) - 1 - len(op.crops))
+    whole = b.add(op.replace(crops=((0, 0),) * len(op.crops)), [x], quant=x.quant)
+    ends = tuple(-after if after else None for _, after in op.crops)
+    cut = Slice(
+        starts=(0, *(before for before, _ in op.crops), *(0 for _ in rest)),
+        ends=(None, *ends, *rest),
+        strides=(1,) * len(x.shape),
+    )
+    return [b.add(cut, [whole], quant=x.quant)]
+
+
+def blocks_by_moves(node: Node, b: Builder) -> list[Value] | None:
+    """SpaceToBatch, BatchToSpace of known extents, without pads or crops: a transpose."""
+    op, x, y = node.op, node.operand(0), node.outputs[0]
+    assert isinstance(op, SpaceToBatch | BatchToSpace)
+    edges = op.pads if isinstance(op, SpaceToBatch) else op.crops
+    before, after = static_shape(x.shape), static_shape(y.shape)
+    if op.channels_first or op.block is None or not before or not after or 0 in before:
+        return None
+    if edges is None or any(side for pair in edges for side in pair):
+        return None
+    count = len(op.block)
+    spread = after if isinstance(op, SpaceToBatch) else before
+    inner = [n for pair in zip(spread[1 : count + 1], op.block, strict=True) for n in pair]
+    batch = min(before[0], after[0])
+    rest = math.prod(spread[count + 1 :])
+    extents, within = range(1, 2 * count, 2), range(2, 2 * count + 1, 2)
+    perm = (*within, 0, *extents, 2 * count + 1)  # from space to batch
+    split: tuple[int, ...] = (batch, *inner, rest)
+    if isinstance(op, BatchToSpace):
+        split = tuple(split[i] for i in perm)
+        perm = tuple(perm.index(i) for i in range(len(perm)))
+    parts = b.add(Reshape(shape=split), [x], quant=x.quant)
+    turned = b.add(Transpose(perm=perm), [parts], quant=x.quant)
+    return [b.add(Reshape(shape=after), [turned], quant=x.quant)]
 
 
 def pads_at_run_time(node: Node, b: Builder) -> list[Value] | None:
@@ -218,6 +263,6 @@ def _divided(value: Value, divisor: Value, b: Builder) -> tuple[Value, Value]:
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     DepthToSpace: (by_moves, by_channels, by_batches),
     SpaceToDepth: (by_moves, by_channels),
-    SpaceToBatch: (by_turning, pads_apart, pads_at_run_time, picked_by_block),
-    BatchToSpace: (by_turning, picked_by_block),
+    SpaceToBatch: (by_turning, pads_apart, blocks_by_moves, pads_at_run_time, picked_by_block),
+    BatchToSpace: (by_turning, crops_behind, blocks_by_moves, picked_by_block),
 }

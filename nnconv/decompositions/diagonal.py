@@ -88,17 +88,18 @@ def eye_like(node: Node, b: Builder) -> Sequence[Value] | None:
 def matrix_diag(node: Node, b: Builder) -> Sequence[Value] | None:
     """The vector as rows, where the place is on the diagonal."""
     x, y = node.operand(0), node.outputs[0]
-    if x.quant is not None or x.shape is None or not isinstance(x.shape[-1], int):
+    if x.shape is None or not isinstance(x.shape[-1], int):
         return None
     rows = b.add(Unsqueeze(axes=(len(x.shape) - 1,)), [x])
     mask = b.const(np.eye(x.shape[-1], dtype=bool))
-    return [b.add(e.Select(), [mask, rows, scalar(b, 0, y)])]
+    nothing = b.const(np.zeros((), y.dtype.numpy), quant=x.quant)
+    return [b.add(e.Select(), [mask, rows, nothing], quant=x.quant)]
 
 
 def matrix_set_diag(node: Node, b: Builder) -> Sequence[Value] | None:
     """The diagonal as rows or columns, whichever are fewer, where the place is on it."""
     x, diagonal = (node.operand(i) for i in range(2))
-    if x.quant is not None or x.shape is None:
+    if x.shape is None:
         return None
     rows, columns = x.shape[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
@@ -106,7 +107,7 @@ def matrix_set_diag(node: Node, b: Builder) -> Sequence[Value] | None:
     rank = len(x.shape)
     spread = b.add(Unsqueeze(axes=(rank - 1 if rows <= columns else rank - 2,)), [diagonal])
     mask = b.const(np.eye(rows, columns, dtype=bool))
-    return [b.add(e.Select(), [mask, spread, x])]
+    return [b.add(e.Select(), [mask, spread, x], quant=x.quant)]
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {

@@ -13,6 +13,7 @@ from nnconv.ir.op import Op
 from nnconv.ir.types import static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops import reduce as r
+from nnconv.ops.quantize import Cast
 from nnconv.ops.shape import Squeeze
 from nnconv.ops.slices import Slice
 
@@ -23,7 +24,7 @@ def _extents(node: Node) -> tuple[int, ...] | None:
     assert isinstance(op, r.Reduction)
     if op.axes is None or x.shape is None or not op.axes:
         return None
-    extents = static_shape([x.shape[axis] for axis in op.axes])
+    extents = static_shape(tuple(x.shape[axis] for axis in op.axes))
     return None if extents is None or 0 in extents else extents
 
 
@@ -35,6 +36,39 @@ def sum_by_mean(node: Node, b: Builder) -> Sequence[Value] | None:
         return None
     mean = b.add(r.ReduceMean(axes=op.axes, keep_dims=op.keep_dims), [x])
     return [b.add(e.Mul(), [mean, scalar(b, prod(extents), x)])]
+
+
+_LONG = 46340
+"""Sums of so many rests, each below that number, fit int32."""
+
+
+def mean_of_integers(node: Node, b: Builder) -> Sequence[Value] | None:
+    """ReduceMean of int32, toward zero: the sum of the quotients by the count, and of the rests.
+
+    No sum of these leaves int32.
+    """
+    op, x, extents = node.op, node.operand(0), _extents(node)
+    assert isinstance(op, r.ReduceMean)
+    if extents is None or x.dtype is not DType.INT32 or x.type.has_codes:
+        return None
+    count = prod(extents)
+    if count > _LONG:
+        return None
+
+    def total(value: Value) -> Value:
+        return b.add(r.ReduceSum(axes=op.axes, keep_dims=op.keep_dims), [value])
+
+    def divided(value: Value) -> tuple[Value, Value]:
+        quotient = b.add(e.FloorDiv(), [value, number])
+        return quotient, b.add(e.Sub(), [value, b.add(e.Mul(), [quotient, number])])
+
+    number, zero = scalar(b, count, x), scalar(b, 0, x)
+    quotients, rests = divided(x)
+    more, rest = divided(total(rests))
+    whole = b.add(e.Add(), [total(quotients), more])
+    sides = [b.add(kind(), [v, zero]) for kind, v in ((e.Less, whole), (e.Greater, rest))]
+    up = b.add(Cast(dtype=x.dtype), [b.add(e.LogicalAnd(), sides)])
+    return [b.add(e.Add(), [whole, up])]
 
 
 def least_of_opposites(node: Node, b: Builder) -> Sequence[Value] | None:

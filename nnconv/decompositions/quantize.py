@@ -18,6 +18,7 @@ from nnconv.ops.quantize import (
     Cast,
     Dequantize,
     DynamicQuantize,
+    FakeQuant,
     LooseCast,
     Quantize,
 )
@@ -170,6 +171,20 @@ def cast_to_low_bits(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(Cast(dtype=op.dtype), [b.add(e.Add(), [low, least])])]
 
 
+def fake_quant_by_arithmetic(node: Node, b: Builder) -> list[Value] | None:
+    """FakeQuant by its formula."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, FakeQuant)
+    if x.type.has_codes:
+        return None
+    scale, low, high = (b.const(np.asarray(n, x.dtype.numpy)) for n in op.grid())
+    half = b.const(np.asarray(0.5, x.dtype.numpy))
+    inside = b.add(e.Minimum(), [b.add(e.Maximum(), [x, low]), high])
+    steps = b.add(e.Div(), [b.add(e.Sub(), [inside, low]), scale])
+    whole = b.add(e.Floor(), [b.add(e.Add(), [steps, half])])
+    return [b.add(e.Add(), [b.add(e.Mul(), [whole, scale]), low])]
+
+
 def cast_of_bytes(node: Node, b: Builder) -> list[Value] | None:
     """A Cast between integers, one of 8 bits, by floats: of others the low bits first."""
     op, x = node.op, node.operand(0)
@@ -200,6 +215,7 @@ _WHOLE = frozenset({*_BYTES, DType.INT32})
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     Quantize: (quantize_widened, quantize_by_arithmetic),
     Dequantize: (dequantize_by_arithmetic,),
+    FakeQuant: (fake_quant_by_arithmetic,),
     DynamicQuantize: (decompose_dynamic_quantize,),
     Cast: (cast_by_bits, cast_by_floats, cast_of_bytes),
     LooseCast: (cast_by_bits, cast_to_low_bits),

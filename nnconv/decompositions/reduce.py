@@ -9,7 +9,12 @@ import numpy as np
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.constants import scalar
 from nnconv.decompositions.floats import of_integers
-from nnconv.decompositions.halves import by_halves, least_of_opposites, sum_by_mean
+from nnconv.decompositions.halves import (
+    by_halves,
+    least_of_opposites,
+    mean_of_integers,
+    sum_by_mean,
+)
 from nnconv.decompositions.unsigned import in_order
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -128,15 +133,19 @@ def of_one(node: Node, b: Builder) -> Sequence[Value] | None:
 
 
 def of_nothing(node: Node, b: Builder) -> Sequence[Value] | None:
-    """The extreme or mean of no elements, made from their sum, which is 0."""
+    """The extreme, product or mean of no elements, made from their sum, which is 0."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, r.Reduction)
+    if isinstance(op, r.ReduceSum):
+        return None
     along = None if x.shape is None else op.axes or range(len(x.shape))
     if x.shape is None or along is None or not any(x.shape[a] == 0 for a in along):
         return None
     if x.quant is not None or x.dtype is DType.BOOL:
         return None
     total = _reduced(node, r.ReduceSum, x, b)
+    if isinstance(op, r.ReduceProd):
+        return [b.add(e.Add(), [total, scalar(b, 1, x)])]
     if not x.dtype.is_float:
         low, high = x.dtype.int_range
         number = {r.ReduceMax: low, r.ReduceMin: high}.get(type(op), 0)
@@ -340,7 +349,7 @@ _BASIC: Sequence[Callable[[Node, Builder], Sequence[Value] | None]] = (
 _ARG = (arg_of_codes, arg_without_dimension, arg_from_behind, arg_of_greatest)
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    r.ReduceMean: tuple(_BASIC),
+    r.ReduceMean: (*_BASIC, mean_of_integers),
     r.ReduceProd: (*_BASIC, by_halves),
     r.ReduceSum: (*_BASIC, sum_by_mean, by_halves),
     r.ReduceMax: (*_BASIC, by_halves),

@@ -12,7 +12,7 @@ from nnconv.decompositions.unsigned import DIVISIONS, ORDERED, from_order, in_or
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import FLOATS, DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Activation, Op, QuantRule
+from nnconv.ir.op import Activation, Op, QuantRule, Role
 from nnconv.ir.types import TensorType
 from nnconv.ops.blocks import SpaceToBatch
 from nnconv.ops.diagonal import MatrixDiag, MatrixSetDiag
@@ -209,6 +209,21 @@ def _moves_bits(node: Node) -> bool:
 
 def _is_coded(node: Node) -> bool:
     return any(v is not None and v.type.has_codes for v in node.inputs)
+
+
+_HALVES = (DType.FLOAT16, DType.BFLOAT16)
+
+
+def of_halves(node: Node, builder: Builder) -> list[Value] | None:
+    """The node's op on halves, computed in float32."""
+    places = [
+        i
+        for i, v in enumerate(node.inputs)
+        if v is not None and v.dtype in _HALVES and node.op.role(i) is Role.DATA
+    ]
+    if not places or _moves_bits(node) or isinstance(node.op, Cast):
+        return None
+    return refit(node, builder, frozenset({DType.FLOAT32}), places)
 
 
 def in_floats(node: Node, builder: Builder) -> list[Value] | None:

@@ -131,6 +131,14 @@ def _is_all(value: Value, number: int) -> bool:
     return value.data is not None and bool((value.data == number).all())
 
 
+def repeat_value(node: Node, b: Builder) -> list[Value] | None:
+    """Fill with what is computed at run time, or has no such op: BroadcastTo."""
+    op, value = node.op, node.operand(0)
+    assert isinstance(op, s.Fill)
+    one = value if value.shape == () else b.add(s.Reshape(shape=()), [value])
+    return [b.add(s.BroadcastTo(shape=op.shape), [one, *node.inputs[1:]], quant=value.quant)]
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     s.BroadcastArgs: (broadcast_extents,),
     s.Range: (range_from_zero,),
@@ -139,4 +147,5 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     s.Concat: (join_in_three,),
     s.Split: (split_in_three,),
     s.Size: (multiply_extents,),
+    s.Fill: (repeat_value,),
 }

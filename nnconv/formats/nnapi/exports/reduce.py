@@ -19,6 +19,9 @@ NAMES: dict[type[Op], str] = {
     r.ReduceSum: "REDUCE_SUM",
 }
 
+_ADDING = frozenset({r.ReduceMean, r.ReduceProd, r.ReduceSum})
+_WHOLE = frozenset({DType.INT32})
+
 EXTREMES: dict[type[Op], str] = {r.ArgMax: "ARGMAX", r.ArgMin: "ARGMIN"}
 
 
@@ -32,6 +35,8 @@ def export_reduction(node: Node, t: Target) -> None:
         t.keep(x, y)
         return
     t.rank(x)
+    if type(op) in _ADDING and x.dtype.is_integer and not x.type.has_codes:
+        t.require(node, plain=_WHOLE)  # no codes of scale 1: sums wrap, and means aren't rounded
     if op.axes is None:
         if op.all_if_empty:
             raise t.refused("its axes are computed at run time, and all are meant by none")

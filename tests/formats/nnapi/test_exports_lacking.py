@@ -1,0 +1,131 @@
+"""IR to NNAPI: ops that it has no operation for, or none of that form."""
+
+import numpy as np
+import pytest
+
+from nnconv.ir import Builder, DType, Quant
+from nnconv.ops import elementwise as e
+from nnconv.ops import reduce as r
+from nnconv.ops import shape as s
+from nnconv.ops.blocks import BatchToSpace, SpaceToBatch
+from nnconv.ops.diagonal import MatrixDiag, MatrixSetDiag
+from nnconv.ops.gather import Gather, Reduction
+from nnconv.ops.quantize import FakeQuant
+from nnconv.ops.segment import Bucketize
+from nnconv.ops.window import ReduceWindow
+from support.nnapi_spine import NnapiCase, check_nnapi
+
+F32, F16, I32, I8 = DType.FLOAT32, DType.FLOAT16, DType.INT32, DType.INT8
+CODES = Quant.per_tensor(0.05, 3)
+KINDS = {"float32": (F32, None), "int32": (I32, None), "codes": (I8, CODES), "int8": (I8, None)}
+EACH = pytest.mark.parametrize("kind", KINDS)
+
+
+def of_inputs(op, kind, *shapes):
+    """An op whose operands are inputs of one kind."""
+    dtype, quant = KINDS[kind]
+
+    def build(b: Builder):
+        given = [b.input(f"x{i}", dtype, shape, quant=quant) for i, shape in enumerate(shapes)]
+        return b.add(op, given, quant=quant)
+
+    return build
+
+
+BLOCKS = {
+    "crops": (BatchToSpace(block=(2, 2), crops=((0, 1), (1, 0))), (8, 2, 3, 2)),
+    "crops-one": (BatchToSpace(block=(2,), crops=((1, 1),)), (4, 3, 5)),
+    "batch-one": (BatchToSpace(block=(3,), crops=((0, 0),)), (6, 2, 5)),
+    "batch-three": (BatchToSpace(block=(2, 1, 2), crops=((0, 0),) * 3), (8, 2, 3, 2)),
+    "space-one": (SpaceToBatch(block=(3,), pads=((1, 0),)), (2, 5, 4)),
+    "space-three": (SpaceToBatch(block=(2, 1, 2), pads=((0, 0),) * 3), (2, 4, 3, 2)),
+    "space-first": (
+        SpaceToBatch(block=(2, 2), pads=((1, 1),) * 2, channels_first=True),
+        (1, 3, 4, 2),
+    ),
+}
+
+
+@EACH
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks(name, kind):
+    op, shape = BLOCKS[name]
+    check_nnapi(NnapiCase(name, of_inputs(op, kind, shape), steps=0))
+
+
+@pytest.mark.parametrize("low_high", [(-1.0, 3.0), (0.0, 6.0), (-6.0, -1.0)], ids=str)
+@pytest.mark.parametrize("bits", [4, 8, 16])
+def test_fake_quant(low_high, bits):
+    op = FakeQuant(low=low_high[0], high=low_high[1], bits=bits)
+    x = np.linspace(-8, 8, 96, dtype=np.float32).reshape(2, 48)
+    check_nnapi(NnapiCase("fake", of_inputs(op, "float32", (2, 48)), [x]))
+
+
+@pytest.mark.parametrize("axes", [(0,), (1, 2), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("op", [r.ReduceMean, r.ReduceSum, r.ReduceProd])
+@pytest.mark.parametrize("kind", ["int32", "int8"])
+def test_sums_and_means_of_integers(op, axes, kind):
+    low, high = KINDS[kind][0].int_range
+    x = np.random.default_rng(4).integers(low, high, (3, 5, 7), endpoint=True)
+    x[0] = high
+    feeds = [x.astype(KINDS[kind][0].numpy)]
+    check_nnapi(NnapiCase("mean", of_inputs(op(axes=axes), kind, (3, 5, 7)), feeds))
+
+
+@EACH
+@pytest.mark.parametrize("known", [True, False], ids=["known", "given"])
+def test_fill_with_what_is_given(known, kind):
+    def build(b: Builder):
+        dtype, quant = KINDS[kind]
+        value = b.input("x", dtype, (), quant=quant)
+        if known:
+            return b.add(s.Fill(shape=(2, 3)), [value], quant=quant)
+        shape = b.input("shape", I32, (2,))
+        return b.add(s.Fill(shape=None), [value, shape], quant=quant)
+
+    if known:
+        check_nnapi(NnapiCase("fill", build))
+    else:
+        check_nnapi(NnapiCase("fill", build, refused="extents"))
+
+
+@pytest.mark.parametrize("kind", ["float32", "int32", "int8"])
+def test_bucketize(kind):
+    x = np.arange(-7, 8).reshape(3, 5).astype(KINDS[kind][0].numpy)
+    build = of_inputs(Bucketize(boundaries=(-3.5, 0.0, 2.0)), kind, (3, 5))
+    check_nnapi(NnapiCase("buckets", build, [x]))
+
+
+@pytest.mark.parametrize("how", [Reduction.ADD, Reduction.MUL, Reduction.MIN, Reduction.MAX])
+@EACH
+def test_windows(how, kind):
+    op = ReduceWindow(reduction=how, window=(2, 1, 3), stride=(1, 2, 2), dilation=(2, 1, 1))
+    check_nnapi(NnapiCase("window", of_inputs(op, kind, (4, 3, 8), ()), steps=0))
+
+
+@EACH
+def test_diagonals(kind):
+    check_nnapi(NnapiCase("diagonal", of_inputs(MatrixDiag(), kind, (2, 3)), steps=0))
+    check_nnapi(NnapiCase("set", of_inputs(MatrixSetDiag(), kind, (2, 3, 4), (2, 3)), steps=0))
+
+
+@EACH
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_gathers_of_batches(axis, kind):
+    def build(b: Builder):
+        dtype, quant = KINDS[kind]
+        x = b.input("x", dtype, (2, 3, 4, 5), quant=quant)
+        places = b.const(np.array([[0, 2, 1], [1, 1, 2]], np.int32))
+        return b.add(Gather(axis=axis, batch_dims=1), [x, places], quant=quant)
+
+    check_nnapi(NnapiCase("batches", build, steps=0))
+
+
+@pytest.mark.parametrize("op", [e.Round(), e.Atan2(), e.Ceil()], ids=lambda op: op.name)
+def test_halves_of_what_is_computed_in_single_precision(op):
+    count = 2 if isinstance(op, e.Atan2) else 1
+
+    def build(b: Builder):
+        return b.add(op, [b.input(f"x{i}", F16, (3, 4)) for i in range(count)])
+
+    check_nnapi(NnapiCase("halves", build, tolerance=2e-3))
