@@ -42,14 +42,15 @@ class NarrowIntegersPass(Pass):
 def _visit(graph: Graph, node: Node) -> None:
     """Let a node give int32."""
     op: Any = node.op
-    if getattr(op, "dtype", None) is DType.INT64:
-        node.op = op.replace(dtype=DType.INT32)
+    wide = [name for name, value in op.attributes().items() if value is DType.INT64]
+    if wide:
+        node.op = op.replace(**dict.fromkeys(wide, DType.INT32))
     stays = [False] * len(node.outputs)
     if not node.bodies:  # whose own values become int32 as well
         types = node.op.infer(node.input_types)
         stays = [kind.dtype is DType.INT64 for kind in types]
-    for value, wide in zip(node.outputs, stays, strict=True):
-        if not wide:
+    for value, kept in zip(node.outputs, stays, strict=True):
+        if not kept:
             _narrow(value)
             continue
         narrow = Value(value.name, TensorType(DType.INT32, value.shape), origin=value.origin)

@@ -148,3 +148,16 @@ def test_what_has_no_int64_stays():
     b = Builder(graph)
     graph.outputs = [b.add(e.Neg(), [b.input("x", DType.INT32, SHAPE)])]
     assert not NarrowIntegersPass().run(graph)
+
+
+def test_indices_are_given_as_int32():
+    graph = Graph("main")
+    b = Builder(graph)
+    x = b.input("x", DType.FLOAT32, (2, 5))
+    values, places = b.add_many(TopK(axis=1, k=2, index_dtype=DType.INT64), [x])
+    graph.outputs = [values, b.add(Cast(dtype=DType.INT32), [places])]
+    model = Model(signatures=[Signature("", graph)])
+    assert run_passes(model, [NarrowIntegersPass()], verify=True)
+    (top,) = [node for node in graph.nodes if isinstance(node.op, TopK)]
+    assert top.op.index_dtype is DType.INT32
+    assert top.outputs[1].dtype is DType.INT32
