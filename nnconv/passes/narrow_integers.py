@@ -9,14 +9,14 @@ import numpy as np
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.types import TensorType
-from nnconv.ops.quantize import Cast
+from nnconv.ops.quantize import Bitcast, Cast
 from nnconv.passes.base import Pass
 
 
 class NarrowIntegersPass(Pass):
     """Makes int64 values int32 ones: constants saturate, what is computed wraps earlier.
 
-    Results of ops that give int64 alone are cast.
+    Results of ops that give int64 alone are cast. What Bitcasts take and give stays.
     """
 
     name: ClassVar[str] = "narrow_integers"
@@ -25,7 +25,8 @@ class NarrowIntegersPass(Pass):
         """Rewrite one graph."""
         modified = False
         for value in graph.inputs:
-            modified |= _narrow(value)
+            if not _is_read_as_bits(value):
+                modified |= _narrow(value)
         for value in list(graph.constants()):
             if value.dtype is DType.INT64:
                 narrow = _constant(value)
@@ -33,10 +34,16 @@ class NarrowIntegersPass(Pass):
                 graph.replace_output(value, narrow)
                 modified = True
         for node in graph.nodes:
+            if isinstance(node.op, Bitcast):
+                continue  # which needs all bits
             if any(value.dtype is DType.INT64 for value in node.outputs):
                 _visit(graph, node)
                 modified = True
         return modified
+
+
+def _is_read_as_bits(value: Value) -> bool:
+    return any(isinstance(use.node.op, Bitcast) for use in value.uses)
 
 
 def _visit(graph: Graph, node: Node) -> None:

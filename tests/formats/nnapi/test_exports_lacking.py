@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
-from nnconv.ir import Builder, DType, Quant
+from nnconv.ir import Builder, DType, Layout, Quant
 from nnconv.ops import elementwise as e
 from nnconv.ops import reduce as r
 from nnconv.ops import shape as s
 from nnconv.ops.blocks import BatchToSpace, SpaceToBatch
 from nnconv.ops.diagonal import MatrixDiag, MatrixSetDiag
 from nnconv.ops.gather import Gather, Reduction
-from nnconv.ops.quantize import FakeQuant
+from nnconv.ops.quantize import Bitcast, FakeQuant
+from nnconv.ops.resize import ResizeBilinear, ResizeNearest
 from nnconv.ops.segment import Bucketize
 from nnconv.ops.window import ReduceWindow
 from support.nnapi_spine import NnapiCase, check_nnapi
@@ -129,3 +130,24 @@ def test_halves_of_what_is_computed_in_single_precision(op):
         return b.add(op, [b.input(f"x{i}", F16, (3, 4)) for i in range(count)])
 
     check_nnapi(NnapiCase("halves", build, tolerance=2e-3))
+
+
+@pytest.mark.parametrize("op", [ResizeNearest, ResizeBilinear])
+def test_places_of_corners_and_middles_at_once(op):
+    resize = op(size=(5, 4), layout=Layout.NHWC, align_corners=True, half_pixel=True)
+    check_nnapi(NnapiCase("resize", of_inputs(resize, "float32", (1, 3, 7, 2))))
+
+
+def test_constant_places_that_count_from_the_end():
+    def build(b: Builder):
+        x = b.input("x", F32, (7,))
+        return b.add(Gather(axis=0), [x, b.const(np.array([-7, -1, 2], np.int32))])
+
+    check_nnapi(NnapiCase("end", build, operations={"GATHER": 1}))
+
+
+def test_bits_of_wide_integers_are_refused():
+    def build(b: Builder):
+        return b.add(Bitcast(dtype=I32), [b.input("x", DType.INT64, (3,))])
+
+    check_nnapi(NnapiCase("bits", build, refused="int64[3], NNAPI has no such type"))

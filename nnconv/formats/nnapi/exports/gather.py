@@ -6,7 +6,7 @@ import numpy as np
 
 from nnconv.formats.nnapi.exporter import Exporter, Target
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Node
+from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import MOST_DIMENSIONS, TensorType
 from nnconv.ops.gather import Gather, TopK
@@ -18,7 +18,7 @@ def export_gather(node: Node, t: Target) -> None:
     assert isinstance(op, Gather)
     if op.batch_dims:
         raise t.refused("GATHER has no batch dimensions")
-    if op.from_end and (indices.data is None or (indices.data < 0).any()):
+    if (op.from_end and indices.data is None) or _is_negative(indices):
         extent = (x.shape or ())[op.axis] if x.shape else None
         if indices.data is None or not isinstance(extent, int):
             raise t.refused("its indices may count from the end")
@@ -35,6 +35,10 @@ def export_gather(node: Node, t: Target) -> None:
         t.take_out(row, op.axis, y)
         return
     t.emit("GATHER", _inputs(node, t.index(indices)), y)
+
+
+def _is_negative(indices: Value) -> bool:
+    return indices.data is not None and bool((indices.data < 0).any())
 
 
 def _inputs(node: Node, indices: int) -> dict[str, object]:
@@ -57,6 +61,8 @@ def export_top_k(node: Node, t: Target) -> None:
     assert isinstance(op, TopK)
     if op.k is None or not op.largest or t.stored(op.index_dtype) is not DType.INT32:
         raise t.refused("TOPK_V2 gives a known number of the greatest, with int32 indices")
+    if op.k < 1:
+        raise t.refused("TOPK_V2 gives one number at least")
     if op.axis != t.rank(x, MOST_DIMENSIONS) - 1:
         raise t.refused("TOPK_V2 works along the last dimension")
     t.emit("TOPK_V2", {"input": x, "k": op.k}, node.outputs)

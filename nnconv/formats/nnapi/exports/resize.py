@@ -30,7 +30,8 @@ def export_resize(node: Node, t: Target) -> None:
     extents_of(t, x, op.layout)
     if op.size is None:
         raise t.refused("its size is computed at run time")
-    if t.level < _PLACES and (op.align_corners or op.half_pixel):
+    known = 1 if t.level >= _PLACES else 0
+    if op.align_corners + op.half_pixel > known:
         _resize_by_gather(node, t, op, op.size)
         return
     inputs = {
@@ -45,7 +46,7 @@ def export_resize(node: Node, t: Target) -> None:
 
 
 _PLACES = 4
-"""The feature level that knows other places than those of corners."""
+"""The feature level that knows other places than those of corners, one kind or the other."""
 
 
 def _resize_by_gather(
