@@ -16,6 +16,8 @@ from nnconv.backends.base import (
     REFERENCE,
     SERIAL,
     UNINTERRUPTIBLE,
+    Compile,
+    Cuts,
     Device,
     Executable,
     NoDeviceError,
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
     from nnconv.ir import Model
 
 __all__ = [
-    "REFERENCE", "SERIAL", "UNINTERRUPTIBLE", "DeadlineError", "Device", "Executable", "Limits",
-    "NoDeviceError", "TensorInfo", "compile", "compile_pieces", "devices", "limited",
-    "reference_ops",
+    "REFERENCE", "SERIAL", "UNINTERRUPTIBLE", "Compile", "Cuts", "DeadlineError", "Device",
+    "Executable", "Limits", "NoDeviceError", "TensorInfo", "compile", "compile_pieces", "devices",
+    "limited", "reference_ops",
 ]  # fmt: skip
 
 _HOMES = {
@@ -123,7 +125,12 @@ def _compile_for(
 
 
 def compile_pieces(
-    model: Model, devices: Sequence[str], *, signature: str | None = None
+    model: Model,
+    devices: Sequence[str],
+    *,
+    signature: str | None = None,
+    compile_model: Compile | None = None,
+    cuts: Cuts | None = None,
 ) -> Executable:
     """Cut a model so that each node runs on the first of the devices that takes it.
 
@@ -131,13 +138,23 @@ def compile_pieces(
         model: the model; it must not be changed as long as the result is in use.
         devices: the devices, by name.
         signature: the key of the entry point; the first when None.
+        compile_model: makes a piece ready for a device; the name that it gets tells the piece from
+            others on that device. ``compile`` when None.
+        cuts: where to cut, from an executable of the same model for the same devices; when None,
+            it is tried out what the devices take.
 
     Raises:
         NoDeviceError: a node has no device.
+        NnconvError: with ``cuts``, what ``compile_model`` raises.
     """
     from nnconv.backends.pieces import PiecesExecutable
 
-    return PiecesExecutable(model, devices, compile, signature=signature)
+    if compile_model is None:
+
+        def compile_model(model: Model, device: str, _: str) -> Executable:
+            return compile(model, device)
+
+    return PiecesExecutable(model, devices, compile_model, signature=signature, cuts=cuts)
 
 
 def reference_ops() -> set[str]:

@@ -11,14 +11,14 @@ import abc
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from nnconv.checks import check_arguments
 from nnconv.errors import BackendError, UsageError
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Value, unique_names
+from nnconv.ir.graph import Model, Value, unique_names
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape
 
@@ -33,6 +33,14 @@ UNINTERRUPTIBLE = frozenset({"litert:cpu"})
 
 SERIAL = frozenset({"litert:cpu"})
 """The devices whose compiled models do one run at a time."""
+
+
+Compile: TypeAlias = "Callable[[Model, str, str], Executable]"
+"""Makes a model ready for a device; the name is for what keeps it."""
+
+Cuts: TypeAlias = "dict[str, Any]"
+"""How a graph was cut: ``homes``, for each node that counts the number of its device, and
+``bodies``, by a node's number the cuts of its bodies."""
 
 
 class NoDeviceError(BackendError):
@@ -115,6 +123,7 @@ class Executable(abc.ABC):
         outputs: what a run gives, states left out.
         states: states carried as pairs of an input and an output.
         last_seconds: how long the runtime worked in the last run; 0 before it.
+        cuts: how the model was cut; None where it is whole.
     """
 
     OPTIONS: ClassVar[frozenset[str]] = frozenset()
@@ -125,6 +134,7 @@ class Executable(abc.ABC):
     outputs: tuple[TensorInfo, ...] = ()
     states: tuple[StateInfo, ...] = ()
     last_seconds: float = 0.0
+    cuts: Cuts | None = None
     _closed = False
     _aliases: Mapping[str, str]
 
@@ -133,6 +143,11 @@ class Executable(abc.ABC):
         self.device = device
         self._aliases = {}
         self._kept: dict[str, np.ndarray] = {}
+
+    @property
+    def parts(self) -> tuple[Executable, ...]:
+        """What the devices have: the executable itself, or that of each piece."""
+        return (self,)
 
     # ---------------------------------------------------------------- what a backend implements
 

@@ -24,7 +24,7 @@ from nnconv.backends.base import (
     refusal,
     refuse_shapes,
 )
-from nnconv.backends.lending import FATAL_ONLY, is_lendable, lend
+from nnconv.backends.lending import FATAL_ONLY, LENT_FROM, is_lendable, lend
 from nnconv.backends.limits import DeadlineError, current_limits
 
 from nnconv.errors import BackendError, InvalidModelError, UsageError
@@ -51,6 +51,8 @@ _DTYPES = {
     "tensor(double)": DType.FLOAT64,
     **{f"tensor({dtype.value})": dtype for dtype in DType},
 }
+
+_KEPT_WEIGHTS = "session.optimized_model_external_initializers_"
 
 
 def find(device: str) -> Device:
@@ -117,7 +119,8 @@ class OnnxRuntimeExecutable(Executable):
         """Load ``source``, converted where it isn't an ONNX file.
 
         Without ``optimize`` onnxruntime runs each node as the file has it. What it makes of the
-        model is written to the path ``keep``: a file for such CPUs, to be run without ``optimize``.
+        model is written to the path ``keep``: a file for such CPUs, to be run without ``optimize``,
+        with large weights beside it.
         """
         super().__init__(device)
         self._runtime = _runtime()
@@ -133,6 +136,9 @@ class OnnxRuntimeExecutable(Executable):
         options = self._options(check_threads(threads), optimize=optimize)
         if keep:
             options.optimized_model_filepath = keep
+            # Weights in a file of their own are mapped when the model is loaded.
+            options.add_session_config_entry(f"{_KEPT_WEIGHTS}file_name", f"{Path(keep).name}.data")
+            options.add_session_config_entry(f"{_KEPT_WEIGHTS}min_size_in_bytes", str(LENT_FROM))
         self._session = self._open(content, provider, options)
         self._read_interface(content)
 

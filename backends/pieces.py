@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +18,8 @@ from nnconv.backends.base import (
     REFERENCE,
     SERIAL,
     UNINTERRUPTIBLE,
+    Compile,
+    Cuts,
     Executable,
     NoDeviceError,
     StateInfo,
@@ -36,8 +39,6 @@ Arrays: TypeAlias = "Sequence[np.ndarray]"
 
 Part: TypeAlias = "tuple[Callable[[Arrays], Arrays], Sequence[Value], Sequence[Value]]"
 """A part of a graph, what it reads and what it writes."""
-
-Compile: TypeAlias = "Callable[[Model, str], Executable]"
 
 MOST_ROUNDS = 16
 """How often a graph is cut anew, before a piece with a refused node goes to the next device."""
@@ -211,9 +212,26 @@ CONTROLS: dict[type[Op], Callable[[Sequence[Flow]], Callable[[Arrays], Arrays]]]
 
 
 class _Planner:
-    """A graph on its way to a flow."""
+    """A graph on its way to a flow.
 
-    def __init__(self, graph: Graph, model: Model, devices: Sequence[str], run: Compile) -> None:
+    Attributes:
+        cuts: how it was cut, once there is a flow.
+    """
+
+    def __init__(
+        self, graph: Graph, model: Model, devices: Sequence[str], run: Compile, path: str = ""
+    ) -> None:
+        """Start with every node on the first device.
+
+        Args:
+            graph: the graph, or a body of one.
+            model: what it belongs to.
+            devices: where nodes may run.
+            run: makes a piece ready for a device.
+            path: tells the graph from others of the model.
+        """
+        self.cuts: Cuts = {}
+        self._path = path
         self._graph = graph
         self._model = model
         self._devices = devices
@@ -223,11 +241,12 @@ class _Planner:
         self._outputs = graph.output_set()
         self._homes = dict.fromkeys(self._nodes, 0)
         self._bodies: dict[Node, list[Flow]] = {}
+        self._body_cuts: dict[Node, list[Cuts]] = {}
         self._made: dict[tuple[str, tuple[int, ...]], Piece] = {}
         self._reasons: dict[str, None] = {}
 
     def flow(self) -> Flow:
-        """The graph as steps.
+        """The graph as steps; what devices take is tried out.
 
         Raises:
             NoDeviceError: no device takes some node.
@@ -241,6 +260,32 @@ class _Planner:
             if all(done):
                 break
             rounds += 1
+        self.cuts = {
+            "homes": [self._homes[node] for node in self._nodes],
+            "bodies": {str(self._numbers[n]): self._body_cuts[n] for n in self._bodies},
+        }
+        return self._joined(groups)
+
+    def flow_of(self, cuts: Cuts) -> Flow:
+        """The graph as steps, cut as it was before.
+
+        Raises:
+            NnconvError: a piece can't be made ready.
+        """
+        self.cuts = cuts
+        self._homes = dict(zip(self._nodes, cuts["homes"], strict=True))
+        for number, body_cuts in cuts["bodies"].items():
+            node = self._nodes[int(number)]
+            planners = self._body_planners(node)
+            self._bodies[node] = [p.flow_of(c) for p, c in zip(planners, body_cuts, strict=True)]
+        groups = cut(self._nodes, {node: self._where(node) for node in self._nodes})
+        for nodes in groups:
+            if nodes[0] not in self._bodies:
+                self._compile(nodes)
+        return self._joined(groups)
+
+    def _joined(self, groups: Sequence[Sequence[Node]]) -> Flow:
+        """What was made of groups of nodes, as steps."""
         parts: list[Part] = []
         pieces: list[Piece] = []
         for nodes in groups:
@@ -285,15 +330,23 @@ class _Planner:
             self._homes[node] += 1
         if not node.bodies:
             raise NoDeviceError("; ".join(self._reasons))
-        bodies = [
-            _Planner(body, self._model, self._devices, self._compile_model).flow()
-            for body in node.bodies
-        ]
+        planners = self._body_planners(node)
+        bodies = [planner.flow() for planner in planners]
         pieces = [piece for body in bodies for piece in body.pieces]
         if REFERENCE in self._devices and all(piece.device == REFERENCE for piece in pieces):
             self._homes[node] = self._devices.index(REFERENCE)
         else:
             self._bodies[node] = bodies
+            self._body_cuts[node] = [planner.cuts for planner in planners]
+
+    def _body_planners(self, node: Node) -> list[_Planner]:
+        number = self._numbers[node]
+        return [
+            _Planner(
+                body, self._model, self._devices, self._compile_model, f"{self._path}{number}.{i}/"
+            )
+            for i, body in enumerate(node.bodies)
+        ]
 
     def _prepare(self, nodes: Sequence[Node], *, thorough: bool) -> bool:
         """Compile a piece; if that fails, send the nodes that are to blame on to other devices."""
@@ -305,22 +358,32 @@ class _Planner:
             self._settle(node)
         return not refused
 
-    def _refused(self, nodes: Sequence[Node], *, thorough: bool) -> Sequence[Node]:
-        """Compile a piece and keep it; gives the nodes that are to blame if that fails."""
+    def _compile(self, nodes: Sequence[Node]) -> None:
+        """Make a piece of nodes.
+
+        Raises:
+            NnconvError: its device doesn't take it.
+        """
         device, numbers = self._key(nodes)
         graph, _, _ = extract(nodes, self._numbers, self._outputs)
         model = Model([Signature("", graph)], format=self._model.format, source=self._model.source)
+        name = sha256(f"{self._path}{numbers}".encode()).hexdigest()[:16]
+        executable = self._compile_model(model, device, name)
+        can_stand_in = REFERENCE in self._devices
+        self._made[device, numbers] = Piece(executable, model, can_stand_in=can_stand_in)
+
+    def _refused(self, nodes: Sequence[Node], *, thorough: bool) -> Sequence[Node]:
+        """Make a piece of nodes; gives those that are to blame if that fails."""
+        device, _ = self._key(nodes)
         named: set[int] = set()
         try:
-            executable = self._compile_model(model, device)
+            self._compile(nodes)
         except UnsupportedError as error:
             named = {item.node for item in error.items}
             self._reasons[f"{device}: {error}"] = None
         except NnconvError as error:
             self._reasons[f"{device}: {error}"] = None
         else:
-            can_stand_in = REFERENCE in self._devices
-            self._made[device, numbers] = Piece(executable, model, can_stand_in=can_stand_in)
             return ()
         if len(nodes) == 1 or not thorough:
             return nodes
@@ -374,6 +437,7 @@ class PiecesExecutable(Executable):
         compile_model: Compile,
         *,
         signature: str | None = None,
+        cuts: Cuts | None = None,
     ) -> None:
         """Cut an entry point of ``model``, which must not be changed as long as this is in use.
 
@@ -382,15 +446,19 @@ class PiecesExecutable(Executable):
             devices: where nodes may run, in the order in which that is tried.
             compile_model: makes a model ready for one device.
             signature: the entry point; the first when None.
+            cuts: where to cut; tried out when None.
 
         Raises:
             NoDeviceError: no device takes some node.
+            NnconvError: a device doesn't take a piece of ``cuts``.
         """
         entry = choose_signature(model, signature)
         graph = entry.graph
         if REFERENCE in devices:
             devices = devices[: devices.index(REFERENCE) + 1]
-        self._flow = _Planner(graph, model, devices, compile_model).flow()
+        planner = _Planner(graph, model, devices, compile_model)
+        self._flow = planner.flow() if cuts is None else planner.flow_of(cuts)
+        self.cuts = planner.cuts
         used = {piece.device for piece in self._flow.pieces}
         self.devices = tuple(device for device in devices if device in used)
         super().__init__("+".join(self.devices) or devices[0])
@@ -410,6 +478,11 @@ class PiecesExecutable(Executable):
     def piece_count(self) -> int:
         """How many pieces there are, those of bodies included."""
         return len(self._flow.pieces)
+
+    @property
+    def parts(self) -> tuple[Executable, ...]:
+        """The executable of each piece."""
+        return tuple(piece.executable for piece in self._flow.pieces)
 
     def _execute(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         results = self._flow([feeds[name] for name in self._fed])

@@ -76,7 +76,7 @@ def select_boxes(
             taken.append((batch, kind, best))
             left[overlaps(corners[batch], best) > overlap] = -np.inf
             left[best] = -np.inf
-    return [np.asarray(taken, np.int64).reshape(-1, 3)]
+    return [np.asarray(taken, op.dtype.numpy).reshape(-1, 3)]
 
 
 def decode(op: DetectionPostProcess, encodings: Array, anchors: Array) -> Array:

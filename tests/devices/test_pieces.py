@@ -1,6 +1,7 @@
 """Models in pieces for several devices: they give what the whole model gives."""
 
 import itertools
+import json
 import threading
 
 import numpy as np
@@ -31,6 +32,7 @@ class Devices:
 
     Attributes:
         seen: the device and the ops of each piece that was compiled.
+        names: the device and the name of each.
     """
 
     def __init__(self, refuses, *, tells=True):
@@ -38,8 +40,9 @@ class Devices:
         self.refuses = refuses
         self.tells = tells
         self.seen = []
+        self.names = []
 
-    def compile(self, model, device):
+    def compile(self, model, device, name):
         nodes = list(model.graph.nodes)
         if device != REFERENCE:
             refused = [node for node in nodes if self.refuses(device, node)]
@@ -57,6 +60,7 @@ class Devices:
             if refused:
                 raise BackendError("some node is refused")
         self.seen.append((device, [node.op.name for node in nodes]))
+        self.names.append((device, name))
         return ReferenceExecutable(model, device)
 
 
@@ -102,6 +106,16 @@ def test_random_graphs_in_random_pieces_give_the_same(seed, masks, tells):
     made = pieces(model, devices)
     assert_same(results(made, arrays), results(whole, arrays))
     assert_same(results(made, arrays), results(whole, arrays))  # states go on
+    assert len(set(devices.names)) == len(devices.names)
+    asked = len(devices.names)
+    cuts = json.loads(json.dumps(made.cuts))
+    again = backends.compile_pieces(
+        model, ["a", "b", REFERENCE], compile_model=devices.compile, cuts=cuts
+    )
+    whole.reset()
+    assert_same(results(again, arrays), results(whole, arrays))
+    assert len(devices.names) - asked == again.piece_count == made.piece_count
+    assert set(devices.names[asked:]) <= set(devices.names[:asked])
 
 
 def fitting(value, rng):
@@ -277,7 +291,7 @@ def test_the_reference_stands_in_where_there_is_nothing_to_compute_with():
                 raise BackendError("b fails while running")
             return super()._execute(feeds)
 
-    def run(model, device):
+    def run(model, device, _):
         if device == "a" and any(isinstance(n.op, Neg) for n in model.graph.nodes):
             raise BackendError("no Neg")
         return Watched(model, device)
@@ -319,8 +333,8 @@ def test_threads_share_pieces():
     model = chain(*[Abs(), Sqrt(), Neg()] * 5, Abs())
     devices = Devices(lambda _, node: isinstance(node.op, Sqrt))
 
-    def run(part, device):
-        devices.compile(part, device)
+    def run(part, device, name):
+        devices.compile(part, device, name)
         return backends.compile(part, device)
 
     made = PiecesExecutable(model, ["litert:cpu", REFERENCE], run)

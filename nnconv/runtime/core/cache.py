@@ -1,8 +1,8 @@
 """Compiled models on disk: found again by token, in this process or in a later one.
 
-An entry is two files: the model in its device's own format, and a note that says what it is. What
-doesn't agree with the note in every respect is left aside, as if it weren't there: another token,
-another model, another version of nnconv or of the device's runtime, a damaged or half-written file.
+An entry is a folder: files, and a note that says what they are. What doesn't agree with the note in
+every respect is left aside, as if it weren't there: another token, another model, another version
+of nnconv or of a device's runtime, a damaged or half-written file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+import tempfile
 import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,7 +24,13 @@ from nnconv.errors import NnconvError
 from nnconv.formats.atomic import replacing
 from nnconv.formats.safetensors import map_file
 
-FORMAT = 2
+FORMAT = 3
+
+NOTE = "entry"
+"""The note lies beside a file of this name, which isn't there."""
+
+KNOWN = "known.json"
+"""The file that holds what is known of an entry."""
 
 Note: TypeAlias = "dict[str, Any]"
 """What is noted of a file."""
@@ -33,7 +42,7 @@ class CacheSlot:
     """The place of one model's compiled forms.
 
     Attributes:
-        folder: where the files lie.
+        folder: where the entries lie.
         token: what the application calls the model.
         fingerprint: what tells this model from others.
     """
@@ -43,36 +52,71 @@ class CacheSlot:
         self.token = token
         self.fingerprint = fingerprint
 
-    def path(self, device: str, version: str, suffix: str) -> Path:
-        """Where the form for a device belongs."""
-        key = hashlib.sha256(b"\0".join((self.token, device.encode(), version.encode())))
-        return self.folder / f"{key.hexdigest()}{suffix}"
+    def path(self, versions: Mapping[str, str]) -> Path:
+        """Where the entry for devices of these versions belongs."""
+        key = hashlib.sha256(self.token + json.dumps(list(versions.items())).encode())
+        return self.folder / key.hexdigest()
 
-    def find(self, device: str, version: str, suffix: str) -> Path | None:
-        """The form for a device, if it is there and sound."""
-        path = self.path(device, version, suffix)
-        note = read_note(path)
-        if note is None or note != self._note(device, version, note["checksum"]):
+    def find(self, versions: Mapping[str, str]) -> tuple[Path, Any] | None:
+        """The entry for devices of these versions and what is known of it, if it is sound."""
+        path = self.path(versions)
+        note = read_note(path / NOTE)
+        sums = None if note is None else note["checksum"]
+        if not isinstance(sums, dict) or note != self._note(versions, sums):
             return None
-        return path if is_sound(path, note) else None
+        if not all(sum_ and checksum_of(path / name) == sum_ for name, sum_ in sums.items()):
+            return None
+        try:
+            return path, json.loads((path / KNOWN).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
 
-    def keep(self, path: Path, device: str, version: str) -> None:
-        """Note what a file is that has just been written at its ``path``.
+    def begin(self) -> Path | None:
+        """A new folder for the files of an entry; None where there can be none."""
+        try:
+            return Path(tempfile.mkdtemp(prefix=".", dir=self.folder))
+        except OSError:
+            return None
+
+    def keep(
+        self, draft: Path, files: Iterable[str], known: Any, versions: Mapping[str, str]
+    ) -> None:
+        """Make an entry of a new folder.
 
         Where the folder can't be written the model is compiled anew the next time.
-        """
-        try:
-            write_note(path, self._note(device, version, checksum_of(path)))
-        except (NnconvError, OSError):
-            return
 
-    def _note(self, device: str, version: str, checksum: str | None) -> Note:
+        Args:
+            draft: the folder.
+            files: its files that are worth keeping.
+            known: what else there is to know, as JSON can hold it.
+            versions: the devices.
+        """
+        path = self.path(versions)
+        kept = {KNOWN, *files}
+        try:
+            (draft / KNOWN).write_text(json.dumps(known), encoding="utf-8")
+            for file in draft.iterdir():
+                if file.name not in kept:
+                    file.unlink()
+            sums = {name: checksum_of(draft / name) for name in sorted(kept)}
+            write_note(draft / NOTE, self._note(versions, sums))
+            if path.exists():
+                path.rename(draft / "old")
+            draft.rename(path)
+            shutil.rmtree(path / "old", ignore_errors=True)
+        except (NnconvError, OSError):
+            self.discard(draft)
+
+    def discard(self, draft: Path) -> None:
+        """Do away with a new folder."""
+        shutil.rmtree(draft, ignore_errors=True)
+
+    def _note(self, versions: Mapping[str, str], sums: Mapping[str, str | None]) -> Note:
         return {
-            "checksum": checksum,
+            "checksum": dict(sums),
             "format": FORMAT,
             "nnconv": __version__,
-            "device": device,
-            "version": version,
+            "versions": dict(versions),
             "token": self.token.hex(),
             "fingerprint": self.fingerprint.hex(),
         }

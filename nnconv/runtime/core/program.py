@@ -9,25 +9,26 @@ What no device but the reference takes whole is cut (``nnconv.backends.pieces``)
 
 from __future__ import annotations
 
-import os
+import contextlib
 import platform
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from nnconv import backends
-from nnconv.backends import Executable, Limits, NoDeviceError, limited
+from nnconv.backends import Compile, Executable, Limits, NoDeviceError, limited
 from nnconv.errors import BackendError, InvalidModelError, NnconvError, UnsupportedError
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Model
 from nnconv.runtime.core.cache import CacheSlot
 from nnconv.runtime.core.devices import REFERENCE, SERIAL, UNINTERRUPTIBLE, available
+from nnconv.runtime.core.forms import Forms
 
 Shapes: TypeAlias = "tuple[tuple[int, ...] | None, ...]"
 """The shape of each input of a run; None for one that is left out."""
@@ -37,8 +38,8 @@ MOST_PLANS = 8
 
 LEVELS_OF_FREEZING = 2
 
-SUFFIXES = {"onnxruntime:cpu": ".onnx", "litert:cpu": ".tflite"}
-"""What a device reads from files, for the devices that a cache serves."""
+WHOLE = "whole"
+"""The name of the form of a whole model."""
 
 
 class Source(Protocol):
@@ -248,7 +249,30 @@ class Program:
             NoDeviceError: no device takes the model.
             NnconvError: the model can't be read for such inputs.
         """
-        is_static = shapes == self._source.known_shapes()
+        slot = self._cache
+        if slot is None or shapes != self._source.known_shapes():
+            return self._made(shapes, _compile)
+        versions = {device: _version(device) for device in self.devices}
+        entry = slot.find(versions)
+        if entry is not None:
+            with contextlib.suppress(NnconvError):  # such as a file that is gone by now
+                return self._found(shapes, *entry)
+        draft = slot.begin()
+        if draft is None:
+            return self._made(shapes, _compile)
+        try:
+            forms = Forms(draft)
+            plan = self._made(shapes, forms.make)
+            files = forms.files(plan.executable.parts)
+            if files and forms.is_complete:
+                known = {"device": plan.device, "cuts": plan.executable.cuts}
+                slot.keep(draft, files, known, versions)
+        finally:
+            slot.discard(draft)
+        return plan
+
+    def _made(self, shapes: Shapes, compile_model: Compile) -> Plan:
+        """The plan, made by trying the devices one after the other."""
         model: Model | None = None
         reasons: list[str] = []
         for device in self.devices:
@@ -257,73 +281,43 @@ class Program:
             if self._source.has_loops and device in UNINTERRUPTIBLE:
                 reasons.append(f"{device} can't stop a loop")
                 continue
-            slot = self._cache if is_static and device in SUFFIXES else None
-            found = None if slot is None else _cached(slot, device)
-            if found is not None:
-                return Plan(found, device)
             try:
                 if model is None:
                     model = self._source.specialize(shapes)
-                return Plan(_compile(model, device, slot), device)
+                return Plan(compile_model(model, device, WHOLE), device)
             except UnsupportedError as error:
                 if model is None:
                     raise NoDeviceError(error.message) from error
                 reasons.append(f"{device}: {error}")
             except BackendError as error:
                 reasons.append(str(error))
-        return self._in_pieces(model or self._source.specialize(shapes), reasons)
-
-    def _in_pieces(self, model: Model, reasons: Sequence[str]) -> Plan:
-        """The plan for a model that no device takes whole, for these reasons."""
         try:
-            executable = backends.compile_pieces(model, self.devices)
+            executable = backends.compile_pieces(
+                model or self._source.specialize(shapes), self.devices, compile_model=compile_model
+            )
         except NoDeviceError as error:
             raise NoDeviceError("; ".join(reasons)) from error
         return Plan(executable, executable.device)
 
+    def _found(self, shapes: Shapes, folder: Path, known: Mapping[str, Any]) -> Plan:
+        """The plan, made of what a cache has kept.
 
-def _compile(model: Model, device: str, slot: CacheSlot | None) -> Executable:
-    if slot is None or not slot.folder.is_dir():
-        return backends.compile(model, device)
-    version = _version(device)
-    path = slot.path(device, version, SUFFIXES[device])
-    try:
-        executable = _write(model, device, str(path))
-    except UnsupportedError:
-        raise
-    except (NnconvError, OSError):  # such as a folder that can't be written
-        return backends.compile(model, device)
-    slot.keep(path, device, version)
-    return executable
-
-
-def _write(model: Model, device: str, path: str) -> Executable:
-    """Compile a model, and write it in the form in which its device reads it the quickest."""
-    if SUFFIXES[device] == ".onnx":
-        part = f"{path}.{os.getpid()}.{threading.get_ident()}"
-        try:
-            executable = backends.compile(model, device, keep=part)
-            Path(part).replace(path)
-        finally:
-            Path(part).unlink(missing_ok=True)
-        return executable
-    from nnconv.formats.tflite import encode
-    from nnconv.lowering import choose_signature, one_entry, to_tflite
-
-    encode.write(to_tflite(one_entry(model, choose_signature(model, None))).model, path)
-    return backends.compile(path, device)
+        Raises:
+            NnconvError: a device doesn't take it.
+        """
+        forms = Forms(folder)
+        if known["cuts"] is None:
+            return Plan(forms.load(None, known["device"], WHOLE), known["device"])
+        model = self._source.specialize(shapes)
+        executable = backends.compile_pieces(
+            model, self.devices, compile_model=forms.load, cuts=known["cuts"]
+        )
+        return Plan(executable, executable.device)
 
 
-def _cached(slot: CacheSlot, device: str) -> Executable | None:
-    """A compiled model from the cache; None where it holds none that is sound."""
-    path = slot.find(device, _version(device), SUFFIXES[device])
-    if path is None:
-        return None
-    settled = {"optimize": False} if SUFFIXES[device] == ".onnx" else {}
-    try:
-        return backends.compile(path, device, **settled)
-    except NnconvError:
-        return None
+def _compile(model: Model, device: str, name: str) -> Executable:
+    del name  # it is for what keeps it
+    return backends.compile(model, device)
 
 
 @cache

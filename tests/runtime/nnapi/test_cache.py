@@ -1,18 +1,25 @@
 """Compiled models on disk."""
 
+import errno
 import json
+import shutil
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import onnx
 import pytest
 
 from nnconv import backends
+from nnconv.errors import BackendError
+from nnconv.ir import Model
 from nnconv.runtime import nnapi
-from nnconv.runtime.core import program as core
+from nnconv.runtime.core import forms, program
+from nnconv.runtime.core.cache import CacheSlot
+from nnconv.runtime.nnapi import OperationCode
 from support.nnapi_calls import TOKEN, array
-from support.nnapi_runtime import device, finished
+from support.nnapi_runtime import FLOAT, REFERENCE, device, finished
 
 DEVICE = "onnxruntime:cpu"
 
@@ -21,13 +28,13 @@ DEVICE = "onnxruntime:cpu"
 def writes(monkeypatch):
     """What was converted for a device, and so not found in the cache."""
     seen = []
-    write = core._write
+    write = forms._write
 
     def counted(model, device, path):
         seen.append(device)
         return write(model, device, path)
 
-    monkeypatch.setattr(core, "_write", counted)
+    monkeypatch.setattr(forms, "_write", counted)
     return seen
 
 
@@ -71,10 +78,10 @@ def test_another_token_and_another_model_are_not_found(tmp_path, writes):
         lambda _: None,
     ],
 )
-@pytest.mark.parametrize("pattern", ["*.onnx", "*.onnx.json"])
+@pytest.mark.parametrize("pattern", ["*.onnx", "entry.json", "known.json"])
 def test_a_damaged_entry_is_left_aside(tmp_path, writes, damage, pattern):
     computes(tmp_path)
-    (path,) = tmp_path.glob(pattern)
+    (path,) = tmp_path.glob(f"*/{pattern}")
     data = damage(path.read_bytes())
     if data is None:
         path.unlink()
@@ -87,12 +94,12 @@ def test_a_damaged_entry_is_left_aside(tmp_path, writes, damage, pattern):
 
 def test_an_entry_under_another_tokens_name_is_left_aside(tmp_path, writes):
     computes(tmp_path)
-    first = {path.suffix: path for path in tmp_path.iterdir()}
+    (first,) = tmp_path.iterdir()
     other = bytes(31) + b"x"
     computes(tmp_path, token=other)
-    for path in tmp_path.iterdir():
-        if path not in first.values():
-            path.write_bytes(first[path.suffix].read_bytes())
+    (second,) = set(tmp_path.iterdir()) - {first}
+    shutil.rmtree(second)
+    first.rename(second)
     computes(tmp_path, token=other)
     assert len(writes) == 3
 
@@ -100,8 +107,8 @@ def test_an_entry_under_another_tokens_name_is_left_aside(tmp_path, writes):
 @pytest.mark.parametrize("text", ["[]", "{}", "nothing", '{"checksum": 3}'])
 def test_a_note_may_be_anything(tmp_path, writes, text):
     computes(tmp_path)
-    (note,) = tmp_path.glob("*.json")
-    assert json.loads(note.read_text())["device"] == DEVICE
+    (note,) = tmp_path.glob("*/entry.json")
+    assert list(json.loads(note.read_text())["versions"]) == [DEVICE]
     note.write_text(text)
     computes(tmp_path)
     assert len(writes) == 2
@@ -118,10 +125,10 @@ def test_another_process_finds_the_model(tmp_path, writes):
     code = f"""
 import importlib.util, sys
 sys.path[:0] = {sys.path!r}
-from nnconv.runtime.core import program
+from nnconv.runtime.core import forms
 def fail(*_):
     raise AssertionError("it is converted again")
-program._write = fail
+forms._write = fail
 spec = importlib.util.spec_from_file_location("cached", {__file__!r})
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
@@ -136,17 +143,149 @@ module.computes({str(tmp_path)!r})
 
 def test_what_is_kept_needs_no_more_optimizing(tmp_path):
     computes(tmp_path)
-    (path,) = tmp_path.glob("*.onnx")
+    (path,) = tmp_path.glob("*/*.onnx")
     graph = onnx.load(path).graph
     again = backends.compile(path, DEVICE, optimize=False)
     feeds = {info.name: array() for info in again.inputs}
     assert np.array_equal(next(iter(again.run(feeds).values())), 2 * array())
-    assert {entry.suffix for entry in tmp_path.iterdir()} == {".onnx", ".json"}
     assert [node.op_type for node in graph.node] == ["Add"]
 
 
 def test_another_kind_of_cpu_finds_nothing(tmp_path, writes, monkeypatch):
     computes(tmp_path)
-    monkeypatch.setattr(core, "_version", lambda device: f"{device} on another CPU")
+    monkeypatch.setattr(program, "_version", lambda device: f"{device} on another CPU")
     computes(tmp_path)
     assert len(writes) == 2
+
+
+def two_pieces():
+    """A product and a sum that no device takes whole: SQRT stands between them."""
+    model = nnapi.Model()
+    first = last = model.add_operand(nnapi.OperandType(FLOAT, (64, 512)))
+    weights = model.add_operand(nnapi.OperandType(FLOAT, (512, 512)))
+    model.set_operand_value(weights, np.eye(512, dtype=np.float32) * 2)
+    bias = model.add_operand(nnapi.OperandType(FLOAT, (512,)))
+    model.set_operand_value(bias, np.zeros(512, np.float32))
+    none = model.add_operand(nnapi.OperandType(nnapi.OperandCode.INT32))
+    model.set_operand_value(none, np.int32(0))
+    for code in (OperationCode.FULLY_CONNECTED, OperationCode.SQRT, OperationCode.FULLY_CONNECTED):
+        others = [] if code is OperationCode.SQRT else [weights, bias, none]
+        result = model.add_operand(nnapi.OperandType(FLOAT, (64, 512)))
+        model.add_operation(code, [last, *others], [result])
+        last = result
+    model.identify_inputs_and_outputs([first], [last])
+    model.finish()
+    return model
+
+
+def roots(folder, names):
+    """Compile and run them; gives where they ran."""
+    made = nnapi.Compilation.create_for_devices(two_pieces(), [device(name) for name in names])
+    made.set_caching(folder, TOKEN)
+    made.finish()
+    execution = nnapi.Execution(made)
+    data = np.random.default_rng(0).random((64, 512), np.float32)
+    result = np.zeros_like(data)
+    execution.set_input(0, data)
+    execution.set_output(0, result)
+    execution.compute()
+    np.testing.assert_allclose(result, 2 * np.sqrt(2 * data), rtol=1e-6)
+    return made.program.device_for(((64, 512),))
+
+
+@pytest.fixture
+def no_square_roots(monkeypatch):
+    """No device but the reference takes SQRT; gives what devices were asked to convert."""
+    asked = []
+
+    def picky(inner):
+        def ask(model, device, *args, **options):
+            if isinstance(model, Model) and device != REFERENCE:
+                asked.append(device)
+                if any(node.op.name == "Sqrt" for node in model.graph.nodes):
+                    raise BackendError(f"{device} has no Sqrt")
+            return inner(model, device, *args, **options)
+
+        return ask
+
+    monkeypatch.setattr(backends, "compile", picky(backends.compile))
+    monkeypatch.setattr(forms, "_write", picky(forms._write))
+    return asked
+
+
+@pytest.mark.parametrize("name", ["onnxruntime:cpu", "litert:cpu"])
+def test_pieces_are_converted_once(tmp_path, no_square_roots, name):
+    names = [name, REFERENCE]
+    assert roots(tmp_path, names) == f"{name}+{REFERENCE}"
+    (entry,) = tmp_path.iterdir()
+    assert len([path for path in entry.iterdir() if path.suffix in (".onnx", ".tflite")]) == 2
+    no_square_roots.clear()
+    assert roots(tmp_path, names) == f"{name}+{REFERENCE}"
+    assert no_square_roots == []
+    assert list(tmp_path.iterdir()) == [entry]
+
+
+@pytest.mark.usefixtures("no_square_roots")
+def test_weights_of_what_is_kept_lie_beside_it(tmp_path):
+    roots(tmp_path, [DEVICE, REFERENCE])
+    (entry,) = tmp_path.iterdir()
+    for path in entry.glob("*.onnx"):
+        assert path.stat().st_size < 10_000
+        assert path.with_name(f"{path.name}.data").stat().st_size >= 4 * 512 * 512
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".onnx.data", "known.json", "entry.json"])
+def test_a_damaged_piece_is_converted_anew(tmp_path, no_square_roots, suffix):
+    roots(tmp_path, [DEVICE, REFERENCE])
+    path = next(path for path in tmp_path.glob("*/*") if path.name.endswith(suffix))
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 1
+    path.write_bytes(content)
+    no_square_roots.clear()
+    roots(tmp_path, [DEVICE, REFERENCE])
+    assert no_square_roots
+    no_square_roots.clear()
+    roots(tmp_path, [DEVICE, REFERENCE])
+    assert no_square_roots == []
+
+
+@pytest.mark.usefixtures("no_square_roots")
+def test_a_piece_that_goes_while_it_is_looked_for_is_converted_anew(tmp_path, monkeypatch):
+    roots(tmp_path, [DEVICE, REFERENCE])
+    find = CacheSlot.find
+
+    def found_too_late(self, versions):
+        found = find(self, versions)
+        for path in tmp_path.glob("*/*.onnx"):
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(CacheSlot, "find", found_too_late)
+    assert roots(tmp_path, [DEVICE, REFERENCE]) == f"{DEVICE}+{REFERENCE}"
+
+
+@pytest.mark.usefixtures("no_square_roots")
+def test_other_devices_have_entries_of_their_own(tmp_path):
+    assert roots(tmp_path, [DEVICE, REFERENCE]) == f"{DEVICE}+{REFERENCE}"
+    assert roots(tmp_path, ["litert:cpu", REFERENCE]) == f"litert:cpu+{REFERENCE}"
+    assert roots(tmp_path, [REFERENCE]) == REFERENCE
+    assert len(list(tmp_path.iterdir())) == 2  # the reference keeps nothing
+
+
+def test_where_nothing_can_be_written_the_model_runs_all_the_same(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(forms, "_write", full)
+    computes(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_keep_one_entry(tmp_path):
+    threads = [threading.Thread(target=computes, args=(tmp_path,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(list(tmp_path.iterdir())) == 1
+    computes(tmp_path)
