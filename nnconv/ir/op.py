@@ -116,6 +116,14 @@ class Operand:
     variadic: bool = False
 
 
+_INDEX_TYPES = frozenset({DType.INT32, DType.INT64, DType.INT16, DType.INT8, DType.UINT8})
+
+
+def index_operand(name: str) -> Operand:
+    """An optional operand that gives at run time what an attribute would give beforehand."""
+    return Operand(name, _INDEX_TYPES, Role.INDEX, optional=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Permuted:
     """An op rewritten for transposed data.

@@ -14,12 +14,13 @@ from nnconv.ir.op import (
     Perm,
     Permuted,
     Types,
+    index_operand,
     op_class,
     operand_type,
     require_rank,
 )
 from nnconv.ir.types import Dim, TensorType, shape_of_rank
-from nnconv.ops.shape import Move, index_operand, moved
+from nnconv.ops.shape import Move, moved
 from nnconv.ops.spatial import channel_dim, other, spatial_dims, to_layout
 
 _Ratio: TypeAlias = tuple[int, int]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from nnconv.ir.dtype import ANY, FLOATS, INTEGERS, DType
-from nnconv.ir.op import Op, Operand, QuantRule, Types, op_class, operand_type
+from nnconv.ir.op import Op, Operand, QuantRule, Types, index_operand, op_class, operand_type
 from nnconv.ir.types import TensorType
-from nnconv.ops.shape import index_operand
 
 
 class MatrixDiag(Op):

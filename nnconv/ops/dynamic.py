@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnconv.ir.dtype import ANY
-from nnconv.ir.op import LayoutKind, Op, Operand, Perm, Permuted, Types, op_class, operand_type
+from nnconv.ir.op import (
+    LayoutKind,
+    Op,
+    Operand,
+    Perm,
+    Permuted,
+    Types,
+    index_operand,
+    op_class,
+    operand_type,
+)
 from nnconv.ir.types import (
     Dim,
     TensorType,
@@ -24,7 +34,6 @@ from nnconv.ops.shape import (
     Split,
     Squeeze,
     Unsqueeze,
-    index_operand,
     moved,
 )
 from nnconv.ops.slices import Slice

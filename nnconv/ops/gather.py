@@ -16,12 +16,13 @@ from nnconv.ir.op import (
     QuantRule,
     Role,
     Types,
+    index_operand,
     op_class,
     operand_type,
 )
 from nnconv.ir.types import Dim, TensorType, element_count, may_be_equal, merge_shapes
 from nnconv.ops.reduce import reduced_perm
-from nnconv.ops.shape import Move, index_operand, moved
+from nnconv.ops.shape import Move, moved
 
 INDEX_TYPES = frozenset(
     {DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.UINT32, DType.INT64}

@@ -18,12 +18,12 @@ from nnconv.ir.op import (
     QuantRule,
     Role,
     Types,
+    index_operand,
     op_class,
     operand_type,
 )
 from nnconv.ir.types import Dim, Shape, TensorType
 from nnconv.ops.conv import QUANTIZED
-from nnconv.ops.shape import index_operand
 from nnconv.ops.spatial import (
     Padding,
     channel_dim,

@@ -11,10 +11,19 @@ from __future__ import annotations
 from typing import ClassVar, TypeAlias
 
 from nnconv.ir.dtype import ANY, FLOATS, NUMBERS, DType
-from nnconv.ir.op import Op, Operand, QuantRule, Role, Types, op_class, operand_type, require_rank
+from nnconv.ir.op import (
+    Op,
+    Operand,
+    QuantRule,
+    Role,
+    Types,
+    index_operand,
+    op_class,
+    operand_type,
+    require_rank,
+)
 from nnconv.ir.types import TensorType, shape_of_rank
 from nnconv.ops.gather import INDEX_TYPES
-from nnconv.ops.shape import index_operand
 
 Seeds: TypeAlias = tuple[float, ...] | None
 

@@ -13,11 +13,11 @@ from nnconv.ir.op import (
     Permuted,
     QuantRule,
     Types,
+    index_operand,
     op_class,
     operand_type,
 )
 from nnconv.ir.types import Dim, Shape, TensorType
-from nnconv.ops.shape import index_operand
 
 
 def reduced_perm(perm: Perm, axes: tuple[int, ...], *, keep_dims: bool) -> Perm | None:

@@ -18,11 +18,12 @@ from nnconv.ir.op import (
     Permuted,
     QuantRule,
     Types,
+    index_operand,
     op_class,
     operand_type,
 )
 from nnconv.ir.types import Dim, Shape, TensorType
-from nnconv.ops.shape import index_operand, moved
+from nnconv.ops.shape import moved
 from nnconv.ops.spatial import spatial_dims
 
 

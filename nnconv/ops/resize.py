@@ -16,11 +16,12 @@ from nnconv.ir.op import (
     Permuted,
     QuantRule,
     Types,
+    index_operand,
     op_class,
     operand_type,
 )
 from nnconv.ir.types import Dim, TensorType
-from nnconv.ops.shape import index_operand, moved
+from nnconv.ops.shape import moved
 from nnconv.ops.spatial import other, spatial_dims, to_layout
 
 _REAL = FLOATS | {DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32}

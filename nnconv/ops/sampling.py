@@ -6,11 +6,19 @@ import enum
 from typing import ClassVar
 
 from nnconv.ir.dtype import FLOATS
-from nnconv.ir.op import Op, Operand, Role, Types, op_class, operand_type, require_rank
+from nnconv.ir.op import (
+    Op,
+    Operand,
+    Role,
+    Types,
+    index_operand,
+    op_class,
+    operand_type,
+    require_rank,
+)
 from nnconv.ir.types import Dim, TensorType
 from nnconv.ops.conv import QUANTIZED, check_bias
 from nnconv.ops.gather import INDEX_TYPES
-from nnconv.ops.shape import index_operand
 from nnconv.ops.spatial import Padding, window_count
 
 _REAL = FLOATS | QUANTIZED

@@ -5,10 +5,9 @@ from __future__ import annotations
 import enum
 
 from nnconv.ir.dtype import NUMBERS, DType
-from nnconv.ir.op import Op, Operand, QuantRule, Role, Types, op_class, operand_type
+from nnconv.ir.op import Op, Operand, QuantRule, Role, Types, index_operand, op_class, operand_type
 from nnconv.ir.types import TensorType
 from nnconv.ops.gather import INDEX_TYPES, Reduction
-from nnconv.ops.shape import index_operand
 
 
 @op_class

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 from nnconv.ir.dtype import ANY, INTEGERS, NUMBERS, DType
@@ -14,8 +13,8 @@ from nnconv.ir.op import (
     Perm,
     Permuted,
     QuantRule,
-    Role,
     Types,
+    index_operand,
     op_class,
     operand_type,
 )
@@ -26,19 +25,11 @@ from nnconv.ir.types import (
     broadcast_shapes,
     element_count,
     may_be_equal,
-    merge_dim,
     merge_shapes,
     normalize_axis,
     shape_of_rank,
 )
-from nnconv.ops.spatial import is_sorted, perm_between, usual_perms
-
-_INDEX = frozenset({DType.INT32, DType.INT64, DType.INT16, DType.INT8, DType.UINT8})
-
-
-def index_operand(name: str) -> Operand:
-    """An optional operand that gives at run time what an attribute would give beforehand."""
-    return Operand(name, _INDEX, Role.INDEX, optional=True)
+from nnconv.ops.spatial import is_sorted, joined_dims, perm_between, reshaped_dims, usual_perms
 
 
 class Move(Op):
@@ -52,6 +43,15 @@ def moved(x: TensorType, shape: Shape) -> tuple[TensorType, ...]:
     """The result type of a move: x's dtype and per-tensor parameters, another shape."""
     quant = x.quant if x.quant is not None and x.quant.is_per_tensor else None
     return (TensorType(x.dtype, shape, quant),)
+
+
+def _given_shape(types: Types) -> Shape:
+    """What is known of a shape that operand 1 gives at run time: its rank at the most."""
+    return shape_of_rank(_length(operand_type(types, 1)))
+
+
+def _length(kind: TensorType) -> Dim:
+    return kind.shape[0] if kind.shape is not None and len(kind.shape) == 1 else None
 
 
 class Identity(Move):
@@ -79,10 +79,8 @@ class Reshape(Move):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
         if self.shape is None:
-            sizes = operand_type(types, 1).shape
-            rank = sizes[0] if sizes is not None and len(sizes) == 1 else None
-            return moved(x, shape_of_rank(rank))
-        return moved(x, _resolve_reshape(x.shape, self.shape))
+            return moved(x, _given_shape(types))
+        return moved(x, reshaped_dims(x.shape, self.shape))
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
         x, result = operand_type(types, 0).shape, self.infer(types)[0].shape
@@ -91,53 +89,24 @@ class Reshape(Move):
         follows = perm_between(x, perm, result)
         if follows is None:
             return None
-        shape = tuple(result[p] for p in follows)
-        if sum(not isinstance(dim, int) for dim in shape) > 1:
-            return None
-        op = self.replace(shape=tuple(dim if isinstance(dim, int) else -1 for dim in shape))
-        rest = (None,) * (len(types) - 1)
-        return Permuted(op, (perm, *rest), (None if is_sorted(follows) else follows,))
+        return self._to([result[p] for p in follows], types, perm, follows)
 
     def permute_back(self, perm: Perm, types: Types) -> Permuted | None:
         x, result = operand_type(types, 0).shape, self.infer(types)[0].shape
         if self.shape is None or x is None or result is None or len(result) != len(perm):
             return None
         before = perm_between(result, perm, x)
-        shape = tuple(result[p] for p in perm)
-        if before is None or sum(not isinstance(dim, int) for dim in shape) > 1:
+        if before is None:
             return None
-        op = self.replace(shape=tuple(dim if isinstance(dim, int) else -1 for dim in shape))
-        rest = (None,) * (len(types) - 1)
-        return Permuted(op, (None if is_sorted(before) else before, *rest), (perm,))
+        return self._to([result[p] for p in perm], types, before, perm)
 
-
-def _resolve_reshape(source: Shape, target: tuple[int, ...]) -> Shape:
-    if min(target, default=0) < -1:
-        raise ValueError(f"shape {list(target)} has an extent below -1")
-    holes = [i for i, d in enumerate(target) if d < 0]
-    if len(holes) > 1:
-        raise ValueError(f"shape {list(target)} leaves more than one extent open")
-    count, rest = element_count(source), math.prod(d for d in target if d >= 0)
-    if not holes:
-        if count is not None and count != rest:
-            raise ValueError(f"{count} elements don't fit shape {list(target)}")
-        return target
-    if count is not None:
-        if rest == 0:
-            return tuple(max(d, 0) for d in target)
-        if count % rest:
-            raise ValueError(f"{count} elements don't divide into shape {list(target)}")
-        return tuple(count // rest if d < 0 else d for d in target)
-    return tuple(_open_extent(source, rest) if d < 0 else d for d in target)
-
-
-def _open_extent(source: Shape, rest: int) -> Dim:
-    """The one open extent of the target: the source's one unknown, if all the others cancel out."""
-    if source is None:
-        return None
-    unknown = [d for d in source if not isinstance(d, int)]
-    known = math.prod(d for d in source if isinstance(d, int))
-    return unknown[0] if len(unknown) == 1 and known == rest else None
+    def _to(self, dims: list[Dim], types: Types, before: Perm, after: Perm) -> Permuted | None:
+        """The reshape to a shape, between data in other orders."""
+        if sum(not isinstance(dim, int) for dim in dims) > 1:
+            return None
+        op = self.replace(shape=tuple(dim if isinstance(dim, int) else -1 for dim in dims))
+        orders = [None if is_sorted(perm) else perm for perm in (before, after)]
+        return Permuted(op, (orders[0],) + (None,) * (len(types) - 1), (orders[1],))
 
 
 @op_class
@@ -174,11 +143,8 @@ class Squeeze(Move):
         rank = operand_type(types, 0).rank
         if rank is None or rank - len(self.axes) != len(perm):
             return None
-        for before in usual_perms(rank):
-            permuted = self.permute(before, types)
-            if permuted is not None and permuted.results == (perm,):
-                return permuted
-        return None
+        found = (self.permute(before, types) for before in usual_perms(rank))
+        return next((p for p in found if p is not None and p.results == (perm,)), None)
 
 
 @op_class
@@ -283,25 +249,9 @@ class Concat(Op):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         first = operand_type(types, 0)
         shapes = [operand_type(types, i).shape for i in range(len(types))]
-        if any(shape is None for shape in shapes):
-            return (TensorType(first.dtype, None),)
         known = [shape for shape in shapes if shape is not None]
-        rank = len(known[0])
-        if not 0 <= self.axis < rank:
-            raise ValueError(f"axis {self.axis} is out of range for rank {rank}")
-        if any(len(shape) != rank for shape in known):
-            raise ValueError(f"operands have ranks {[len(s) for s in known]}, must be equal")
-        result: list[Dim] = list(known[0])
-        for shape in known[1:]:
-            for i, (a, b) in enumerate(zip(result, shape, strict=True)):
-                if i == self.axis:
-                    both = isinstance(a, int) and isinstance(b, int)
-                    result[i] = a + b if both else None  # type: ignore[operator]
-                elif isinstance(a, int) and isinstance(b, int) and a != b:
-                    raise ValueError(f"extents {a} and {b} of dimension {i} must be equal")
-                else:
-                    result[i] = merge_dim(a, b)
-        return (TensorType(first.dtype, tuple(result)),)
+        dims = joined_dims(known, self.axis) if len(known) == len(shapes) else None
+        return (TensorType(first.dtype, dims),)
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
         if any(t is None or t.rank != len(perm) for t in types):
@@ -375,11 +325,9 @@ class Split(Move):
         if not 0 <= self.axis < len(x.shape):
             raise ValueError(f"axis {self.axis} is out of range for rank {len(x.shape)}")
         extent, given = x.shape[self.axis], sum(s for s in self.sizes if s >= 0)
-        if isinstance(extent, int) and (
-            extent < given or (extent != given and -1 not in self.sizes)
-        ):
-            raise ValueError(f"parts {list(self.sizes)} don't make up extent {extent}")
         rest = extent - given if isinstance(extent, int) else None
+        if rest is not None and (rest < 0 or (rest > 0 and -1 not in self.sizes)):
+            raise ValueError(f"parts {list(self.sizes)} don't make up extent {extent}")
         before, after = x.shape[: self.axis], x.shape[self.axis + 1 :]
         dims = (rest if size < 0 else size for size in self.sizes)
         return tuple(kind for dim in dims for kind in moved(x, (*before, dim, *after)))
@@ -415,17 +363,14 @@ class Tile(Move):
         if len(self.repeats) != len(x.shape):
             raise ValueError(f"{len(self.repeats)} repeats for rank {len(x.shape)}")
         pairs = zip(x.shape, self.repeats, strict=True)
-        return moved(x, tuple(d * r if isinstance(d, int) else _times(d, r) for d, r in pairs))
+        times = (d * r if isinstance(d, int) else d if r == 1 else None for d, r in pairs)
+        return moved(x, tuple(times))
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
         if self.repeats is None or len(self.repeats) != len(perm):
             return None
         op = self.replace(repeats=tuple(self.repeats[p] for p in perm))
         return Permuted(op, (perm,), (perm,))
-
-
-def _times(dim: Dim, count: int) -> Dim:
-    return dim if count == 1 else None
 
 
 @op_class
@@ -443,9 +388,7 @@ class BroadcastTo(Move):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
         if self.shape is None:
-            sizes = operand_type(types, 1).shape
-            rank = sizes[0] if sizes is not None and len(sizes) == 1 else None
-            return moved(x, shape_of_rank(rank))
+            return moved(x, _given_shape(types))
         if x.shape is not None:
             broadcast_shapes((x.shape, self.shape))
         return moved(x, self.shape)
@@ -523,9 +466,7 @@ class Fill(Op):
         value = operand_type(types, 0)
         if self.shape is not None:
             return moved(value, self.shape)
-        sizes = operand_type(types, 1).shape
-        rank = sizes[0] if sizes is not None and len(sizes) == 1 else None
-        return moved(value, shape_of_rank(rank))
+        return moved(value, _given_shape(types))
 
 
 class BroadcastArgs(Op):
@@ -538,8 +479,7 @@ class BroadcastArgs(Op):
         a, b = operand_type(types, 0), operand_type(types, 1)
         if any(t.rank not in (1, None) for t in (a, b)):
             raise ValueError(f"operands have ranks {a.rank} and {b.rank}, must have 1")
-        ranks = [t.shape[0] if t.shape is not None and len(t.shape) == 1 else None for t in (a, b)]
-        known = [r for r in ranks if isinstance(r, int)]
+        known = [rank for t in (a, b) if isinstance(rank := _length(t), int)]
         return (TensorType(a.dtype, (max(known) if len(known) == 2 else None,)),)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from nnconv.ir.dtype import FLOATS, INTEGERS, DType
-from nnconv.ir.op import Op, Operand, QuantRule, Role, Types, op_class, operand_type
+from nnconv.ir.op import Op, Operand, QuantRule, Role, Types, index_operand, op_class, operand_type
 from nnconv.ir.types import Dim, TensorType
-from nnconv.ops.shape import index_operand
 
 
 @op_class

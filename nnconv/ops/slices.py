@@ -15,11 +15,12 @@ from nnconv.ir.op import (
     QuantRule,
     Role,
     Types,
+    index_operand,
     op_class,
     operand_type,
 )
 from nnconv.ir.types import Dim, TensorType, element_count, normalize_axis
-from nnconv.ops.shape import Move, index_operand, moved
+from nnconv.ops.shape import Move, moved
 
 
 @op_class

@@ -1,12 +1,14 @@
-"""What all windowed ops share: padding, window arithmetic, and where the spatial extents are."""
+"""What ops share of extents: padding, windows, layouts, orders, reshapes and joins."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from nnconv.ir.op import Layout, Perm
-from nnconv.ir.types import Dim, Shape
+from nnconv.ir.types import Dim, Shape, element_count, merge_dim
 
 
 @dataclass(frozen=True)
@@ -270,3 +272,61 @@ def usual_perms(rank: int) -> list[Perm]:
     if rank > 2:
         perms += [(0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)]
     return perms
+
+
+def reshaped_dims(source: Shape, target: tuple[int, ...]) -> Shape:
+    """The extents that a tensor gets under another shape, one of which may be -1.
+
+    Raises:
+        ValueError: it hasn't as many elements, or more than one is -1.
+    """
+    if min(target, default=0) < -1:
+        raise ValueError(f"shape {list(target)} has an extent below -1")
+    holes = [i for i, d in enumerate(target) if d < 0]
+    if len(holes) > 1:
+        raise ValueError(f"shape {list(target)} leaves more than one extent open")
+    count, rest = element_count(source), math.prod(d for d in target if d >= 0)
+    if not holes:
+        if count is not None and count != rest:
+            raise ValueError(f"{count} elements don't fit shape {list(target)}")
+        return target
+    if count is not None:
+        if rest == 0:
+            return tuple(max(d, 0) for d in target)
+        if count % rest:
+            raise ValueError(f"{count} elements don't divide into shape {list(target)}")
+        return tuple(count // rest if d < 0 else d for d in target)
+    return tuple(_open_extent(source, rest) if d < 0 else d for d in target)
+
+
+def _open_extent(source: Shape, rest: int) -> Dim:
+    """The one open extent of the target: the source's one unknown, if all the others cancel out."""
+    if source is None:
+        return None
+    unknown = [d for d in source if not isinstance(d, int)]
+    known = math.prod(d for d in source if isinstance(d, int))
+    return unknown[0] if len(unknown) == 1 and known == rest else None
+
+
+def joined_dims(shapes: Sequence[tuple[Dim, ...]], axis: int) -> tuple[Dim, ...]:
+    """The extents of tensors joined along an axis.
+
+    Raises:
+        ValueError: they differ in rank, or in other extents.
+    """
+    rank = len(shapes[0])
+    if not 0 <= axis < rank:
+        raise ValueError(f"axis {axis} is out of range for rank {rank}")
+    if any(len(shape) != rank for shape in shapes):
+        raise ValueError(f"operands have ranks {[len(s) for s in shapes]}, must be equal")
+    result: list[Dim] = list(shapes[0])
+    for shape in shapes[1:]:
+        for i, (a, b) in enumerate(zip(result, shape, strict=True)):
+            if i == axis:
+                both = isinstance(a, int) and isinstance(b, int)
+                result[i] = a + b if both else None  # type: ignore[operator]
+            elif isinstance(a, int) and isinstance(b, int) and a != b:
+                raise ValueError(f"extents {a} and {b} of dimension {i} must be equal")
+            else:
+                result[i] = merge_dim(a, b)
+    return tuple(result)

@@ -11,12 +11,13 @@ from nnconv.ir.op import (
     Permuted,
     QuantRule,
     Types,
+    index_operand,
     op_class,
     operand_type,
 )
 from nnconv.ir.types import Dim, TensorType
 from nnconv.ops.gather import Reduction
-from nnconv.ops.shape import Move, index_operand, moved
+from nnconv.ops.shape import Move, moved
 
 
 @op_class
