@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
 from nnconv.ir.builder import Builder
-from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, QuantRule, Role
-from nnconv.ir.quant import dequantize, quantize
+from nnconv.ir.quant import quantize
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.elementwise import Comparison
 from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.reduce import ArgExtreme
 from nnconv.ops.rewrite import reshaped, transposed
 from nnconv.ops.shape import Identity, Rank, Reshape, ShapeOf, Squeeze, Transpose, Unsqueeze
-from nnconv.ops.slices import Pad, PadMode
 from nnconv.passes.base import Pass
+from nnconv.passes.coded_operands import (
+    DATA_TYPES,
+    clamps,
+    covers,
+    data_places,
+    fills_with_codes,
+    has_data,
+    lets_codes_pass,
+    takes_codes,
+)
 from nnconv.passes.ranges import is_implied, range_of, step_of
 from nnconv.passes.weight_codes import (
     WEIGHTED,
@@ -28,7 +34,6 @@ from nnconv.passes.weight_codes import (
 )
 
 _VIEWS = (Reshape, Squeeze, Unsqueeze, Transpose)
-_DATA_TYPES = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.UINT16})
 
 
 class Island(NamedTuple):
@@ -145,7 +150,7 @@ class _Walk:
             move = x.producer
             source = move.inputs[0] if move.inputs else None
             alone = x.use_count == 1 and x not in self._outputs
-            if source is None or not alone or not _lets_codes_pass(move, source):
+            if source is None or not alone or not lets_codes_pass(move, source):
                 return
             if source.use_count != 1 or source in self._outputs or result.quant is None:
                 return
@@ -237,15 +242,15 @@ class _Walk:
 
     def _move(self, node: Node) -> None:
         """Move codes where a node moves what a Dequantize made of them."""
-        places = _data_places(node)
+        places = data_places(node)
         first = next((self._codes_at(node, i) for i in places if self._codes_at(node, i)), None)
         if first is None:
             return
         if first.data is not None and isinstance(node.op, _VIEWS) and self._view(node, first):
             return
-        if first.quant is None or not first.quant.is_per_tensor or not _clamps(node):
+        if first.quant is None or not first.quant.is_per_tensor or not clamps(node):
             return
-        if not self._is_quantized_to(node.outputs[0], first) and not _fills_with_codes(node, first):
+        if not self._is_quantized_to(node.outputs[0], first) and not fills_with_codes(node, first):
             self._note(node, "no code stands for what it puts in")
             return
         kind = TensorType(first.dtype, None, first.quant)
@@ -391,7 +396,7 @@ class _Walk:
         kinds = [use.node.outputs[0].type for use in result.uses]
         if any(k.quant is None or not k.quant.is_per_tensor for k in kinds):
             return "its result gets a scale for each channel"
-        if any(k.dtype not in _DATA_TYPES for k in kinds):
+        if any(k.dtype not in DATA_TYPES for k in kinds):
             return f"its result becomes {kinds[0].dtype}"
         best = min(kinds, key=step_of)
         low, high = range_of(best)
@@ -402,7 +407,7 @@ class _Walk:
                 return "its result is quantized to several ranges"
         if result.type.has_codes and result.dtype is not best.dtype:
             return "its result has codes of another type already"  # which kernels may insist on
-        if result.type.has_codes and not _covers(result.type, best):
+        if result.type.has_codes and not covers(result.type, best):
             return "its codes end before those that they become"
         return best
 
@@ -412,11 +417,11 @@ class _Walk:
             return "it keeps a state"
         values = node.inputs
         found: list[Value | None] = [
-            self.codes.get(v, v) if v is not None and _takes_codes(node, i, v) else v
+            self.codes.get(v, v) if v is not None and takes_codes(node, i, v) else v
             for i, v in enumerate(values)
         ]
-        data = [i for i in _data_places(node) if found[i] is not None]
-        beside = next((v.type for i in data if (v := found[i]) is not None and _has_data(v)), None)
+        data = [i for i in data_places(node) if found[i] is not None]
+        beside = next((v.type for i in data if (v := found[i]) is not None and has_data(v)), None)
         if beside is None:
             return "none of its operands is quantized"
         for i in data:
@@ -433,7 +438,7 @@ class _Walk:
                 return f"`{value.name}` isn't quantized"
             elif value.quant is None or not value.quant.is_per_tensor:
                 return f"`{value.name}` has a scale for each channel"
-            elif value.dtype not in _DATA_TYPES:
+            elif value.dtype not in DATA_TYPES:
                 return f"`{value.name}` is {value.dtype}"
             elif value.dtype.bits != beside.dtype.bits:
                 return "its operands have codes of different widths"
@@ -466,64 +471,3 @@ class _Walk:
         if activation.bounds is None or not is_implied(activation.bounds, result.type):
             return
         node.op = node.op.replace(activation=Activation.NONE)
-
-
-def _data_places(node: Node) -> list[int]:
-    """Which operands are present and data."""
-    return [
-        i
-        for i, value in enumerate(node.inputs)
-        if value is not None and node.op.role(i) is Role.DATA
-    ]
-
-
-def _takes_codes(node: Node, index: int, value: Value) -> bool:
-    """Whether an operand is to be codes; parameters of a norm stay numbers."""
-    role = node.op.role(index)
-    weighted = isinstance(node.op, WEIGHTED) and role is not Role.INDEX
-    return value.dtype.is_float and (role is Role.DATA or weighted)
-
-
-def _has_data(value: Value) -> bool:
-    """Whether an operand has codes at run time."""
-    return value.data is None and value.type.has_codes and value.dtype in _DATA_TYPES
-
-
-def _covers(kind: TensorType, other: TensorType) -> bool:
-    """Whether codes of a type stand for all numbers, but for half a step, that another's do."""
-    if kind.quant is None or not kind.quant.is_per_tensor:
-        return False
-    (low, high), (least, greatest) = range_of(kind), range_of(other)
-    reach = step_of(other) / 2
-    return low <= least + reach and high >= greatest - reach
-
-
-def _fills_with_codes(node: Node, codes: Value) -> bool:
-    """Whether what a Pad puts in is the very number that one of its operand's codes stands for."""
-    op = node.op
-    if not isinstance(op, Pad) or op.mode is not PadMode.CONSTANT or codes.quant is None:
-        return True
-    if len(node.inputs) > 2 and node.inputs[2] is not None:
-        return True  # an operand like others
-    code = quantize(np.asarray(op.value, np.float64), codes.quant, codes.dtype)
-    return float(dequantize(code, codes.quant, np.float64)) == op.value
-
-
-def _clamps(node: Node) -> bool:
-    """Whether a move's activation, if any, is one that codes can have."""
-    activation = getattr(node.op, "activation", Activation.NONE)
-    return activation is Activation.NONE or activation.bounds is not None
-
-
-def _lets_codes_pass(node: Node, source: Value) -> bool:
-    """Whether a node gives its only data on, be they numbers or their codes."""
-    if node.bodies or node.op.quant_rule is not QuantRule.CODES or len(node.outputs) != 1:
-        return False
-    return (
-        source.dtype.is_float
-        and source.data is None
-        and source.producer is not None
-        and not isinstance(source.producer.op, Dequantize)
-        and _data_places(node) == [0]
-        and _clamps(node)
-    )
