@@ -221,6 +221,7 @@ def nnapi_passes(
     from nnconv.passes.to_floats import ToFloatsPass
     from nnconv.passes.unsign import UnsignPass
     from nnconv.passes.widen_halves import WidenHalvesPass
+    from nnconv.passes.split_complex import SplitComplexPass
 
     left_out: tuple[type[Pass], ...] = (HybridsPass, ResignPass, SplitColumnsPass)
     if level >= _HALVES_LEVEL:
@@ -233,7 +234,8 @@ def nnapi_passes(
     ]
     floats: list[Pass] = [ToFloatsPass(wide=True), PrunePass()] if wide else []
     signs: list[Pass] = [UnsignPass()] if level < _SIGNS_LEVEL else []
-    return [*kept[:_BEFORE], NarrowIntegersPass(), *floats, *kept[_BEFORE:], *signs]
+    parts: list[Pass] = [SplitComplexPass(), PrunePass()]
+    return [*kept[:_BEFORE], NarrowIntegersPass(), *parts, *floats, *kept[_BEFORE:], *signs]
 
 
 _HALVES_LEVEL, _LAYOUTS_LEVEL, _SIGNS_LEVEL = 3, 3, 4
@@ -293,7 +295,10 @@ def nnrt_passes(
 
     left_out = (HybridsPass, SplitColumnsPass, WidenHalvesPass)
     whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats)
-    return [step for step in whole if not isinstance(step, left_out)]
+    from nnconv.passes.split_complex import SplitComplexPass
+    parts: list[Pass] = [SplitComplexPass(), PrunePass()]
+    kept = [step for step in whole if not isinstance(step, left_out)]
+    return [*kept[:_BEFORE], *parts, *kept[_BEFORE:]]
 
 
 _BEFORE = 4
