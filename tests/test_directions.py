@@ -23,8 +23,6 @@ DEVICES = ("reference", "onnxruntime:cpu")
 """Where a result runs; a .tflite runs on LiteRT instead of onnxruntime."""
 
 REFUSED = {
-    ("nnapi", "suppression"): "NNAPI has no NonMaxSuppression",
-    ("nnrt", "suppression"): "NNRt has no NonMaxSuppression",
     ("nnrt", "search"): "NNRt has no While",
 }
 """Models that a format can't hold, and why: by the format and the model."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.suppression import by_turns
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ops.detection import NonMaxSuppression, SelectBoxes
+from nnconv.ops.detection import DetectionPostProcess, NonMaxSuppression, SelectBoxes
 from nnconv.ops.elementwise import Add, Minimum, Mul, Sub
 from nnconv.ops.quantize import Cast
 from nnconv.ops.shape import Concat, Reshape, Unsqueeze
@@ -112,7 +113,7 @@ def decompose_select_boxes(node: Node, b: Builder) -> list[Value] | None:
             chosen, count = b.add_many(chooser, given)
             lists.append(_listed(b, chosen, count, picture, kind))
     found = lists[0] if len(lists) == 1 else b.add(Concat(axis=0), lists)
-    return [b.add(Cast(dtype=DType.INT64), [found])]
+    return [found if op.dtype is DType.INT32 else b.add(Cast(dtype=op.dtype), [found])]
 
 
 def _listed(b: Builder, chosen: Value, count: Value, picture: int, kind: int) -> Value:
@@ -124,6 +125,17 @@ def _listed(b: Builder, chosen: Value, count: Value, picture: int, kind: int) ->
     return b.add(Add(), [placed, b.const(np.asarray([[picture, kind, 0]], np.int32))])
 
 
+def without_landmarks(node: Node, b: Builder) -> list[Value] | None:
+    """DetectionPostProcess of boxes alone: what stands behind their four numbers says nothing."""
+    op, boxes = node.op, node.operand(0)
+    if boxes.shape is None or not isinstance(boxes.shape[2], int) or boxes.shape[2] == 4:
+        return None
+    cut = Slice(starts=(0, 0, 0), ends=(None, None, 4), strides=(1, 1, 1))
+    return list(b.add_many(op, [b.add(cut, [boxes], quant=boxes.quant), *node.inputs[1:]]))
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    NonMaxSuppression: (by_turns,),
     SelectBoxes: (decompose_select_boxes,),
+    DetectionPostProcess: (without_landmarks,),
 }

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.suppression import MOST_TURNS
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
@@ -135,6 +136,10 @@ def _taken(op: LimitedBoxes, b: Builder, found: _Candidates, count: int) -> tupl
     turns = b.const(np.full(count, count, np.int32))
     values = b.const(np.full(count, _OUT, np.float32))
     first = [_int(b, 0), live, turns, values, found.keys, found.area, *found.columns]
+    if not b.has_bodies:
+        for _ in range(count):
+            first = _turn(op, b, first, count, idle=True)
+        return first[2], first[3]
     asks, body = Graph("any_left"), Graph("take_best")
     asks.inputs = [Value(v.name, v.type) for v in first]
     asked = Builder(asks, origin=b.origin)
@@ -147,12 +152,16 @@ def _taken(op: LimitedBoxes, b: Builder, found: _Candidates, count: int) -> tupl
     return results[2], results[3]
 
 
-def _turn(op: LimitedBoxes, b: Builder, before: list[Value], count: int) -> list[Value]:
-    """Take the best, and lower the scores of its rivals."""
+def _turn(
+    op: LimitedBoxes, b: Builder, before: list[Value], count: int, *, idle: bool = False
+) -> list[Value]:
+    """Take the best, and lower the scores of its rivals; where ``idle``, there may be none left."""
     turn, live, turns, values, keys, area, *columns = before
     best = b.add(ArgMax(axis=0, keep_dims=False, dtype=DType.INT32), [live])
     order = b.const(np.arange(count, dtype=np.int32))
     is_best = b.add(e.Equal(), [order, best])
+    if idle:
+        is_best = b.add(e.LogicalAnd(), [is_best, b.add(e.Greater(), [live, _float(b, _OUT)])])
     rivals = b.add(e.Equal(), [keys, _at(b, keys, best)])
     overlaps = _overlaps(b, tuple(columns), area, best)
     weaker = b.add(e.Mul(), [live, _factor(op, b, overlaps)])
@@ -190,7 +199,7 @@ def decompose_limited_boxes(node: Node, b: Builder) -> list[Value] | None:
         return None
     rows, classes = shape
     count = rows * (classes - 1)
-    if count > _MOST:
+    if count > (_MOST if b.has_bodies else MOST_TURNS):
         return None
     if count < 1:
         empty = [np.zeros((0, *([4] if i == 1 else []))) for i in range(4)]

@@ -122,6 +122,19 @@ def _spread(quant: Quant, x: Value, b: Builder) -> tuple[Value, Value]:
     return b.const(scale.reshape(shape)), b.const(point.reshape(shape))
 
 
+def cast_of_numbers(node: Node, b: Builder) -> list[Value] | None:
+    """A Cast from or to codes, by the numbers that are stored."""
+    op, x, y = node.op, node.operand(0), node.outputs[0]
+    if not x.type.has_codes and not y.type.has_codes:
+        return None
+    number = b.add(Bitcast(dtype=x.dtype), [x]) if x.type.has_codes else x
+    if number.dtype is not y.dtype:
+        number = b.add(op, [number])
+    if not y.type.has_codes:
+        return [number]
+    return list(b.add_typed(Bitcast(dtype=y.dtype), [number], [y.type]))
+
+
 def cast_by_bits(node: Node, b: Builder) -> list[Value] | None:
     """A Cast from or to uint64 by int64 of the same bits."""
     op, x = node.op, node.operand(0)
@@ -217,6 +230,6 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     Dequantize: (dequantize_by_arithmetic,),
     FakeQuant: (fake_quant_by_arithmetic,),
     DynamicQuantize: (decompose_dynamic_quantize,),
-    Cast: (cast_by_bits, cast_by_floats, cast_of_bytes),
-    LooseCast: (cast_by_bits, cast_to_low_bits),
+    Cast: (cast_of_numbers, cast_by_bits, cast_by_floats, cast_of_bytes),
+    LooseCast: (cast_of_numbers, cast_by_bits, cast_to_low_bits),
 }

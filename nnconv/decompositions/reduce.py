@@ -239,8 +239,10 @@ def arg_of_opposite(node: Node, b: Builder) -> Sequence[Value] | None:
     """The place of the least: that of the greatest of -x, of integers of -1 - x, which all have."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, r.ArgMin)
-    if x.type.has_codes or not (x.dtype.is_float or x.dtype.is_signed):
+    if x.type.has_codes:
         return None
+    if not x.dtype.is_float and not x.dtype.is_signed:
+        return [b.add(op, [b.add(Cast(dtype=DType.INT32), [x])])] if x.dtype.bits < 32 else None
     turned = b.add(e.Neg(), [x]) if x.dtype.is_float else b.add(e.Sub(), [scalar(b, -1, x), x])
     kind = r.ArgMax(axis=op.axis, dtype=op.dtype, keep_dims=op.keep_dims, last=op.last)
     return [b.add(kind, [turned])]

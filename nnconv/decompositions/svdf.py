@@ -13,7 +13,7 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import static_shape
 from nnconv.ops import elementwise as e
-from nnconv.ops.quantize import Dequantize, Quantize
+from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.reduce import ReduceSum
 from nnconv.ops.shape import Concat, Reshape, Unsqueeze
 from nnconv.ops.slices import Slice
@@ -25,16 +25,17 @@ def decompose_svdf(node: Node, b: Builder) -> list[Value] | None:
     op = node.op
     assert isinstance(op, Svdf)
     values = [real(b, v) for v in node.inputs]
-    x, state = values[0], values[4]
-    assert x is not None
-    assert state is not None
-    if any(v.dtype is not w.dtype for v, w in _pairs(node, x, state)):
+    if any(v.type.has_codes for v in node.outputs):
         return None
     found = _computed(b, values, op.rank)
     if found is None:
         return None
     result, last = found
-    return [activated(b, result, op.activation), last]
+    made = [activated(b, result, op.activation), last]
+    return [
+        new if new.dtype is old.dtype else b.add(Cast(dtype=old.dtype), [new])
+        for old, new in zip(node.outputs, made, strict=True)
+    ]
 
 
 def quantized_svdf(node: Node, b: Builder) -> list[Value] | None:
@@ -88,11 +89,6 @@ def _computed(
     if bias is not None:
         result = b.add(e.Add(), [result, bias])
     return result, b.add(Reshape(shape=(-1, filters * memory)), [history])
-
-
-def _pairs(node: Node, x: Value, state: Value) -> list[tuple[Value, Value]]:
-    """The results with what has the type that they come out in."""
-    return list(zip(node.outputs, (x, state), strict=True))
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {

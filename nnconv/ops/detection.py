@@ -73,8 +73,8 @@ class SelectBoxes(Op):
 
     Operands: boxes [B, N, 4], two opposite corners (y, x, y, x), or with ``centred`` (x, y, width,
     height) about their centres; scores [B, C, N]; three numbers of one element each. Result:
-    [taken, 3] of int64: picture, class, box; by picture, by class, by score from the highest.
-    ONNX NonMaxSuppression.
+    [taken, 3] of ``dtype``: picture, class, box; by picture, by class, by score from the highest.
+    ONNX NonMaxSuppression, of int64.
     """
 
     operands: ClassVar[tuple[Operand, ...]] = (
@@ -86,6 +86,7 @@ class SelectBoxes(Op):
     )
 
     centred: bool = False
+    dtype: DType = DType.INT64
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         boxes = require_rank(operand_type(types, 0).shape, 3, "boxes")
@@ -97,7 +98,7 @@ class SelectBoxes(Op):
         for operand, kind in zip(self.operands[2:], types[2:], strict=False):
             if kind is not None and element_count(kind.shape) not in (1, None):
                 raise ValueError(f"the {operand.name} is {kind}, must have one element")
-        return (TensorType(DType.INT64, (None, 3)),)
+        return (TensorType(self.dtype, (None, 3)),)
 
 
 @op_class

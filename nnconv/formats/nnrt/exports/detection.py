@@ -12,6 +12,9 @@ def export_detection_post_process(node: Node, t: Target) -> None:
     """DETECTION_POST_PROCESS."""
     op = node.op
     assert isinstance(op, DetectionPostProcess)
+    boxes = t.static(node.operand(0))
+    if boxes[2] != 4:
+        raise t.refused(f"it has {boxes[2]} coordinates of boxes, of which 4 count")
     inputs: dict[str, Input] = {
         "bbox": node.operand(0), "scores": node.operand(1), "anchors": node.operand(2),
     }  # fmt: skip

@@ -27,7 +27,8 @@ def export_select_boxes(node: Node, t: Target) -> None:
     assert isinstance(op, SelectBoxes)
     inputs = [t.int64(v) if i == 2 else t.real(v) for i, v in enumerate(node.inputs)]
     centred = 1 if op.centred else None
-    t.set_stored(node.outputs[0], t.node("NonMaxSuppression", inputs, center_point_box=centred))
+    chosen = t.node("NonMaxSuppression", inputs, center_point_box=centred)
+    t.set_stored(node.outputs[0], chosen if op.dtype is DType.INT64 else t.cast(chosen, op.dtype))
 
 
 def export_non_max_suppression(node: Node, t: Target) -> None:
