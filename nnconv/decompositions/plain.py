@@ -39,7 +39,7 @@ def leaky_relu_by_slope(node: Node, b: Builder) -> Sequence[Value] | None:
     """PRelu of one slope."""
     op, (x,) = node.op, _operands(node)
     assert isinstance(op, e.LeakyRelu)
-    slope = b.const(np.full(1, op.alpha, x.dtype.numpy))
+    slope = b.const(np.full(() if x.shape == () else 1, op.alpha, x.dtype.numpy))
     return [b.add(e.PRelu(), [x, slope])]
 
 

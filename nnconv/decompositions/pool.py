@@ -146,6 +146,8 @@ def max_of_slices(node: Node, b: Builder) -> list[Value] | None:
     assert isinstance(op, p.MaxPool2D)
     if x.type.rank != 4 or x.shape is None or op.layout is not Layout.NHWC:
         return None
+    if op.activation is not Activation.NONE:
+        return None
     padding = _numbers(op, x.shape[1:-1])
     if padding is None:
         return None

@@ -221,7 +221,7 @@ def of_halves(node: Node, builder: Builder) -> list[Value] | None:
         for i, v in enumerate(node.inputs)
         if v is not None and v.dtype in _HALVES and node.op.role(i) is Role.DATA
     ]
-    if not places or _moves_bits(node) or isinstance(node.op, Cast):
+    if not places or _moves_bits(node) or isinstance(node.op, Bitcast | Cast):
         return None
     return refit(node, builder, frozenset({DType.FLOAT32}), places)
 
