@@ -218,10 +218,10 @@ def nnapi_passes(
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.resign import ResignPass
     from nnconv.passes.split_columns import SplitColumnsPass
+    from nnconv.passes.split_complex import SplitComplexPass
     from nnconv.passes.to_floats import ToFloatsPass
     from nnconv.passes.unsign import UnsignPass
     from nnconv.passes.widen_halves import WidenHalvesPass
-    from nnconv.passes.split_complex import SplitComplexPass
 
     left_out: tuple[type[Pass], ...] = (HybridsPass, ResignPass, SplitColumnsPass)
     if level >= _HALVES_LEVEL:
@@ -290,12 +290,13 @@ def nnrt_passes(
     Those for TFLite, less what is for TFLite's kernels; NNRt computes with float16.
     """
     from nnconv.passes.hybrids import HybridsPass
+    from nnconv.passes.prune import PrunePass
     from nnconv.passes.split_columns import SplitColumnsPass
+    from nnconv.passes.split_complex import SplitComplexPass
     from nnconv.passes.widen_halves import WidenHalvesPass
 
     left_out = (HybridsPass, SplitColumnsPass, WidenHalvesPass)
     whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats)
-    from nnconv.passes.split_complex import SplitComplexPass
     parts: list[Pass] = [SplitComplexPass(), PrunePass()]
     kept = [step for step in whole if not isinstance(step, left_out)]
     return [*kept[:_BEFORE], *parts, *kept[_BEFORE:]]
