@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from nnconv.backends.reference.executor import run_graph
+
 from nnconv.ir import Builder, DType
 from nnconv.ir.clone import clone_model
 from nnconv.lowering import to_nnrt
