@@ -270,7 +270,7 @@ def fitted(array: np.ndarray, dtype: DType, shape: Sequence[object] | None) -> n
     return array.reshape(()) if (array.shape, extents) == ((1,), ()) else array
 
 
-_AS_INT32 = frozenset({DType.INT64, DType.INT32, DType.INT16, DType.UINT16})
+_AS_INT32 = frozenset({DType.INT64, DType.INT32, DType.INT16, DType.UINT16, DType.INT8})
 """Integers that are int32 in models of formats that lack them; the report tells of it."""
 
 

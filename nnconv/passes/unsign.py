@@ -20,8 +20,8 @@ _SHIFT = 128
 class UnsignPass(Pass):
     """Makes int8 codes uint8 ones of the same real values, constant data among them.
 
-    Inputs and outputs keep theirs, and so does all of a graph in which an op works on the codes
-    themselves. Weights are left to writers.
+    Inputs and outputs keep theirs, with a Quantize between, and so does all of a graph in which an
+    op works on the codes themselves. Weights are left to writers.
     """
 
     name: ClassVar[str] = "unsign"
@@ -31,9 +31,9 @@ class UnsignPass(Pass):
         nodes = list(graph.nodes)
         if any(_takes_codes_as_they_are(node) for node in nodes):
             return False
+        modified = _turn_inputs(graph) | _turn_outputs(graph)
         outputs = graph.output_set()
         turned: dict[Value, Value] = {}
-        modified = False
         for node in nodes:
             for place, value in enumerate(node.inputs):
                 data = node.op.role(place) in (Role.DATA, Role.STATE)
@@ -44,7 +44,7 @@ class UnsignPass(Pass):
                 if value in outputs or not _is_signed(value):
                     continue
                 assert value.quant is not None
-                value.type = TensorType(DType.UINT8, value.shape, value.quant.shifted(_SHIFT))
+                value.type = _unsigned(value)
                 op: Any = node.op
                 if isinstance(op, Quantize):
                     node.op = op.replace(dtype=DType.UINT8)
@@ -73,6 +73,46 @@ def _constant(value: Value, turned: dict[Value, Value]) -> Value:
         assert value.data is not None
         assert value.quant is not None
         codes = (value.data.astype(np.int16) + _SHIFT).astype(np.uint8)
-        kind = TensorType(DType.UINT8, value.shape, value.quant.shifted(_SHIFT))
-        found = turned[value] = Value(value.name, kind, data=codes, origin=value.origin)
+        found = turned[value] = Value(value.name, _unsigned(value), data=codes, origin=value.origin)
     return found
+
+
+def _unsigned(value: Value) -> TensorType:
+    assert value.quant is not None
+    return TensorType(DType.UINT8, value.shape, value.quant.shifted(_SHIFT))
+
+
+def _turn_inputs(graph: Graph) -> bool:
+    """Let what computes with an input have unsigned codes of it."""
+    modified = False
+    for value in graph.inputs:
+        uses = [use for use in value.uses if not isinstance(use.node.op, _CONVERSIONS)]
+        if not uses or not _is_signed(value):
+            continue
+        codes = Value(f"{value.name}/unsigned", _unsigned(value), origin=value.origin)
+        node = Node(Quantize(dtype=DType.UINT8), [value], [codes], origin=value.origin)
+        for use in uses:
+            use.node.replace_input_with(use.index, codes)
+        graph.prepend(node)
+        modified = True
+    return modified
+
+
+def _turn_outputs(graph: Graph) -> bool:
+    """Let what computes an output give unsigned codes of it."""
+    modified = False
+    for value in dict.fromkeys(graph.outputs):
+        maker = value.producer
+        if maker is None or isinstance(maker.op, _CONVERSIONS) or not _is_signed(value):
+            continue
+        codes = Value(value.name, value.type, origin=value.origin)
+        graph.replace_output(value, codes)
+        value.name, value.type = f"{value.name}/unsigned", _unsigned(value)
+        graph.insert_after(
+            maker, Node(Quantize(dtype=DType.INT8), [value], [codes], origin=value.origin)
+        )
+        modified = True
+    return modified
+
+
+_CONVERSIONS = (Quantize, Dequantize)

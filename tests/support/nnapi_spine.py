@@ -23,6 +23,7 @@ from nnconv.backends.reference.executor import run_graph
 from nnconv.errors import UnsupportedError
 from nnconv.formats.nnapi import file
 from nnconv.formats.nnapi.check import check
+from nnconv.formats.nnapi.operands import SIGNED_LEVEL
 from nnconv.formats.nnapi.reader import import_model
 from nnconv.formats.nnapi.types import NEWEST_LEVEL
 from nnconv.ir import Builder, DType, Layout, Value
@@ -108,7 +109,8 @@ def check_nnapi(case: NnapiCase) -> None:
     assert [v.name for v in again.inputs] == [v.name for v in model.inputs]
     assert [v.name for v in again.outputs] == unique_names(v.name for v in model.outputs)
     for a, b in zip((*again.inputs, *again.outputs), (*model.inputs, *model.outputs), strict=True):
-        kind = DType.INT32 if b.dtype in WIDE else b.dtype
+        lacking = b.dtype in WIDE or (b.dtype is DType.INT8 and case.level < SIGNED_LEVEL)
+        kind = DType.INT32 if lacking else b.dtype
         assert (a.dtype, a.shape) == (kind, b.shape or (1,)), "the interface changed"
     given = [
         array.reshape(array.shape or (1,)).astype(value.dtype.numpy)

@@ -185,7 +185,8 @@ class Target(OperationMaker):
         target = dtype or value.dtype
         if value.quant == quant and value.dtype is target:
             return self.operand(value)
-        if value.quant is None or value.dtype is not target or target.bits > 8:
+        other = value.dtype is not target or target.bits > 8 or self.is_lacking(target)
+        if value.quant is None or other:
             raise self.to_floats(f"`{value.name}` is {value.type}")
         kind = TensorType(target, value.shape, quant)
         return self.rescaled(self.operand(value), kind)

@@ -37,6 +37,9 @@ WIDE = frozenset({DType.INT16, DType.UINT16})
 """The types of codes that next to no operation takes: models of other formats have int32 for them.
 """
 
+SIGNED_LEVEL = 4
+"""From this level on there are signed codes."""
+
 AS_THEY_ARE = Quant.per_tensor(1.0)
 """The parameters of codes that stand for themselves."""
 
@@ -62,13 +65,19 @@ class OperandMaker(IndexedExport):
     def keeps_wide(self) -> bool:
         """Whether 16-bit codes have operands of their own types, as NNAPI's own models have."""
 
-    def is_wide(self, dtype: DType) -> bool:
-        """Whether int32 stands in for a type: 16-bit codes."""
+    def is_lacking(self, dtype: DType) -> bool:
+        """Whether int32 stands in for a type: 16-bit codes, and signed ones at old levels."""
+        if dtype is DType.INT8:
+            return self.level < SIGNED_LEVEL
         return dtype in WIDE and not self.keeps_wide
+
+    def is_stood_in_for(self, kind: TensorType) -> bool:
+        """Whether values of a type are int32 ones; weights of channels have a type of their own."""
+        return self.is_lacking(kind.dtype) and (kind.quant is None or kind.quant.is_per_tensor)
 
     def stored(self, dtype: DType) -> DType:
         """The type in which numbers of a type are stored."""
-        return DType.INT32 if self.is_wide(dtype) else dtype
+        return DType.INT32 if self.is_lacking(dtype) else dtype
 
     def operand(self, value: Value) -> Ref:
         """The operand of a value.
@@ -139,8 +148,9 @@ class OperandMaker(IndexedExport):
         *,
         code: OperandCode | None = None,
     ) -> int:
-        if self.is_wide(kind.dtype) or (kind.dtype is DType.INT32 and data is None):
-            kind = TensorType(DType.INT32, kind.shape)  # what reads biases gives them scales
+        plain = kind.dtype is DType.INT32 and data is None  # what reads biases gives them scales
+        if plain or (code is None and self.is_stood_in_for(kind)):
+            kind = TensorType(DType.INT32, kind.shape)
         operand = _described(kind, code)
         if operand is None:
             raise Refused(f"`{name}` is {kind}, NNAPI has no such type", types=_PLAIN_TYPES)

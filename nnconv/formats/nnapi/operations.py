@@ -117,7 +117,7 @@ class OperationMaker(OperandMaker):
 
     def fixed_quant(self, name: str, value: Value) -> Quant | None:
         """The parameters that an operation gives to codes of a type; None where they are free."""
-        if value.quant is None or value.dtype not in CODED or self.is_wide(value.dtype):
+        if value.quant is None or value.dtype not in CODED or self.is_lacking(value.dtype):
             return None
         stated = spec_of(OperationCode[name]).outputs[0].quant
         found = stated.get(CODED[value.dtype].name, stated.get("any"))

@@ -1,6 +1,7 @@
-"""Codes of 16 bits, which int32 stands in for: from and to floats, and the numbers they are.
+"""Codes that int32 stands in for: from and to floats, and the numbers they are.
 
-Next to no operation takes such codes, while int32 holds them all, and so does float32.
+Next to no operation takes codes of 16 bits, and signed ones of 8 bits need level 4, while int32
+holds them all, and so does float32.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from nnconv.formats.graphexport import data_operands
 from nnconv.formats.indexed import Ref
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import QuantRule
+from nnconv.ir.op import QuantRule, Role
 from nnconv.ir.types import TensorType
 from nnconv.ops.elementwise import Clip
 from nnconv.ops.quantize import Dequantize, LooseCast, Quantize
@@ -89,7 +90,7 @@ def requantize(t: Target, x: Value, y: Value) -> None:
     if x.dtype.bits > 16 or not 1 <= ratio < (1 << 31) / count or any(new.zero_point):
         raise t.refused(f"`{y.name}` is {y.type}")
     codes = _Steps(t, x, TensorType(DType.INT32, x.shape))
-    if x.dtype.bits == 8:
+    if t.stored(x.dtype) is not DType.INT32:
         codes = codes.cast(DType.INT32)
     if any(old.zero_point):
         codes = codes.do("SUB", old.zero_point[0])
@@ -97,6 +98,21 @@ def requantize(t: Target, x: Value, y: Value) -> None:
     rounded = rest.do("ADD", rest.clip(-0.5, 0.5).value).cast(DType.INT32)
     whole = codes.do("MUL", int(ratio))
     t.emit("ADD", {"input0": whole.value, "input1": rounded.value, "activation": 0}, y)
+
+
+def is_other_sign(x: Value, y: Value) -> bool:
+    """Whether codes are others of the same width and real values, shifted by half their range."""
+    if x.quant is None or y.quant is None or x.dtype.bits != y.dtype.bits:
+        return False
+    return x.quant.shifted(y.dtype.int_range[0] - x.dtype.int_range[0]) == y.quant
+
+
+def shift(t: Target, x: Value, y: Value) -> None:
+    """Codes of the other sign."""
+    distance = y.dtype.int_range[0] - x.dtype.int_range[0]
+    stored = TensorType(t.stored(x.dtype), x.shape)
+    shifted = _Steps(t, x, stored).cast(DType.FLOAT32).do("ADD", distance)
+    t.emit("CAST", {"input": shifted.value}, y)
 
 
 def dequantize(t: Target, x: Value, y: Value) -> None:
@@ -109,8 +125,8 @@ def dequantize(t: Target, x: Value, y: Value) -> None:
     codes.last("MUL", quant.scale[0], y)
 
 
-def is_stood_in_for(t: Target, kind: TensorType) -> bool:
-    """Whether a type is of codes that int32 stands in for."""
+def has_int32(t: Target, kind: TensorType) -> bool:
+    """Whether a type is of codes that are int32, or that it stands in for."""
     numbers = t.stored(kind.dtype) is DType.INT32
     return numbers and kind.quant is not None and kind.quant.is_per_tensor
 
@@ -162,10 +178,12 @@ def misread(node: Node, t: Target) -> Refused | None:
     conversion = isinstance(node.op, Quantize | Dequantize)
     if conversion or node.bodies or node.op.quant_rule is not QuantRule.REAL:
         return None
-    operands = [v for v in (*node.inputs, *node.outputs) if v is not None and t.is_wide(v.dtype)]
-    if any(v.type.has_codes for v in operands):
-        return t.to_floats("NNAPI doesn't compute with 16-bit codes")
+    given = (v for i, v in enumerate(node.inputs) if node.op.role(i) is not Role.WEIGHT)
+    operands = [v for v in (*given, *node.outputs) if v is not None and t.is_lacking(v.dtype)]
     if not operands:
         return None
-    why = "NNAPI has no 16-bit numbers"
+    kind = operands[0].dtype
+    if any(v.type.has_codes for v in operands):
+        return t.to_floats(f"NNAPI doesn't compute with {kind} codes")
+    why = f"NNAPI has no {kind}"
     return Refused(why, types=frozenset({DType.INT32}), operands=tuple(data_operands(node)))

@@ -9,7 +9,7 @@ from nnconv.errors import UnsupportedError
 from nnconv.formats.graphexport import check_ends, distinguish
 from nnconv.formats.marks import RELAXED
 from nnconv.formats.nnapi.exporter import FileTarget
-from nnconv.formats.nnapi.operands import WIDE
+from nnconv.formats.nnapi.operands import SIGNED_LEVEL
 from nnconv.formats.nnapi.types import NEWEST_LEVEL, OperandCode
 from nnconv.formats.nnapi.wire import Model as WireModel
 from nnconv.formats.nnapi.wire import Operand
@@ -55,7 +55,8 @@ def to_wire(
 def _stood_in_for(value: Value, operand: Operand) -> str:
     """What to tell of an input or output that int32 stands in for; its type is that from now on."""
     kind = value.type
-    if operand.type is not OperandCode.TENSOR_INT32 or not (kind.has_codes or kind.dtype in WIDE):
+    is_same = kind.dtype is DType.INT32 and not kind.has_codes
+    if operand.type is not OperandCode.TENSOR_INT32 or is_same:
         return ""
     value.type = TensorType(DType.INT32, kind.shape)
     meaning = ""
@@ -66,4 +67,5 @@ def _stood_in_for(value: Value, operand: Operand) -> str:
         meaning = f", real = {kind.quant.scale[0]:.9g} * {codes}"
     if kind.dtype is DType.INT32:
         return f"`{operand.name}` is int32{meaning}, which NNAPI can't tell of it"
-    return f"`{operand.name}` is {kind.dtype}{meaning}, which NNAPI lacks: it becomes int32"
+    lacks = f"needs feature level {SIGNED_LEVEL}" if kind.dtype is DType.INT8 else "NNAPI lacks"
+    return f"`{operand.name}` is {kind.dtype}{meaning}, which {lacks}: it becomes int32"

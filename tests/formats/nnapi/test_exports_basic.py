@@ -135,7 +135,8 @@ ELEMENTWISE = [
               refused="has rank 6", note="no operation takes its input"),
     NnapiCase("add-level-1", binary(e.Add(activation=Activation.RELU6), "f32"), level=1,
               operations={"ADD": 1}),
-    NnapiCase("add-i8-level-3", binary(e.Add(), "i8"), level=3, refused="feature level 4"),
+    NnapiCase("add-i8-level-3", binary(e.Add(), "i8"), level=3,
+              operations={"CAST": 6, "ADD": 4}, note="the sums are of unsigned codes"),
     NnapiCase("abs-level-1", unary(e.Abs(), "f32"), level=1, refused="feature level 3"),
     NnapiCase(
         "division-of-integers", binary(e.FloorDiv(), "i32"),

@@ -153,6 +153,12 @@ def wrapped(b: Builder):
     return b.add(Cast(dtype=DType.INT32), [b.add(Cast(dtype=I16), [x])])
 
 
+def signed_bytes(b: Builder):
+    x = codes(b, "x", (2, 3), 0.05, DType.INT8, -7)
+    y = b.add(e.Mul(), [x, b.const(np.int8([1, 2, 3]), quant=x.quant)], quant=Quant.per_tensor(0.1))
+    return b.add(s.Reshape(shape=(6,)), [y], quant=y.quant)
+
+
 HALVES = [np.float32([0.25, -0.25, 0.24, 0.75, -0.75, 2e4, -2e4, 1e9])]
 AROUND = [np.int32([40000, -32769, 32767, -32768, 1 << 30])]
 SATURATING = [np.float32([[0.5, -7, 40], [-33, 2e-4, 0]])]
@@ -171,6 +177,8 @@ FORMS = [
     NnapiCase("inside", wide_inside, SATURATING, tolerance=1e-3,
               operations={"DIV": 1, "ADD": 1, "FLOOR": 1, "MAXIMUM": 1, "MINIMUM": 1, "MUL": 1,
                           "ABS": 1}),
+    NnapiCase("signed-bytes-level-3", signed_bytes, steps=1, level=3,
+              operations={"CAST": 4, "ADD": 2, "MUL": 1, "RESHAPE": 1}),
     NnapiCase("wrapped", wrapped, AROUND, lambda x: x.astype(np.int16)),
 ]  # fmt: skip
 

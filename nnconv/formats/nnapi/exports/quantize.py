@@ -44,18 +44,22 @@ def export_quantize(node: Node, t: Target) -> None:
         raise NotExportable(item)
     x, y = node.operand(0), node.outputs[0]
     assert y.quant is not None, "the result has parameters"
-    if wide.is_stood_in_for(t, y.type) and (x.dtype, x.quant) == (y.dtype, y.quant):
+    if wide.has_int32(t, y.type) and (x.dtype, x.quant) == (y.dtype, y.quant):
         t.keep(x, y)
         return
-    if wide.is_stood_in_for(t, y.type) and x.dtype is DType.FLOAT32:
+    if wide.has_int32(t, y.type) and x.dtype is DType.FLOAT32:
         wide.quantize(t, x, y)
         return
     per_tensor = x.quant is not None and x.quant.is_per_tensor and y.quant.is_per_tensor
     if y.dtype is DType.INT32 and x.type.has_codes and per_tensor:
         wide.requantize(t, x, y)
         return
-    if not y.quant.is_per_tensor or y.dtype not in _CODES:
-        raise t.refused(f"NNAPI makes no {y.type} at run time")
+    lacking = t.is_lacking(y.dtype) or t.is_lacking(x.dtype)
+    if lacking and wide.is_other_sign(x, y):
+        wide.shift(t, x, y)
+        return
+    if lacking or not y.quant.is_per_tensor or y.dtype not in _CODES:
+        raise t.refused(f"NNAPI makes no {y.type} of {x.type} at run time")
     if not x.type.has_codes:
         t.emit("QUANTIZE", {"input": x}, y)
         return
@@ -82,7 +86,7 @@ def export_dequantize(node: Node, t: Target) -> None:
             raise t.refused(f"{x.type} has no parameters")
         t.constant(y, dequantize(x.data, x.quant).astype(y.dtype.numpy))
         return
-    if wide.is_stood_in_for(t, x.type) and y.dtype is DType.FLOAT32:
+    if wide.has_int32(t, x.type) and y.dtype is DType.FLOAT32:
         wide.dequantize(t, x, y)
         return
     t.rank(x)
@@ -101,10 +105,10 @@ def export_cast(node: Node, t: Target) -> None:
     if x.dtype is DType.BOOL:
         _numbers_of(t, x, y)
         return
-    if t.is_wide(x.dtype) and y.dtype is DType.INT32:
+    if t.is_lacking(x.dtype) and y.dtype is DType.INT32:
         t.keep(x, y)
         return
-    if t.is_wide(y.dtype):
+    if t.is_lacking(y.dtype):
         wide.cast(t, x, y)
         return
     if y.dtype is DType.BOOL:
