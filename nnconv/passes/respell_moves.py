@@ -1,12 +1,12 @@
-"""Finds moves that are spelled in simpler ones: stacks, their parts, and slices that are written.
+"""Finds moves that are spelled in simpler ones: stacks, their parts, slices that are written.
 
-ONNX lacks these, TFLite has them.
+Also blocks of sizes that a run gives. ONNX lacks these, TFLite has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -14,11 +14,23 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.types import static_shape
-from nnconv.ops.elementwise import Add, Maximum, Minimum
+from nnconv.ops.blocks import BatchToSpace, SpaceToBatch
+from nnconv.ops.dynamic import DynamicReshape
+from nnconv.ops.elementwise import Add, Div, Maximum, Minimum, Mul
 from nnconv.ops.gather import Reduction, ScatterNd
 from nnconv.ops.quantize import Cast
-from nnconv.ops.shape import Concat, Reshape, Split, Squeeze, Stack, Unsqueeze, Unstack
-from nnconv.ops.slices import DynamicUpdateSlice, Slice
+from nnconv.ops.shape import (
+    Concat,
+    Reshape,
+    ShapeOf,
+    Split,
+    Squeeze,
+    Stack,
+    Transpose,
+    Unsqueeze,
+    Unstack,
+)
+from nnconv.ops.slices import DynamicUpdateSlice, Pad, Slice
 from nnconv.passes.base import Rule, RulesPass
 
 
@@ -159,6 +171,160 @@ def _all_starts(value: Value, rank: int) -> Value | None:
     return value if value.shape == (rank,) else None
 
 
+# -------------------------------------------------------------------- blocks
+
+
+def _as_blocks(node: Node, outputs: set[Value]) -> bool:
+    """Extents split or joined by two sizes that a run gives are blocks, moved from or to a batch.
+
+    Reshape, Transpose, Reshape: the sizes stand in the shape of the first one.
+    """
+    last = _entries(node)
+    turn = node.operand(0).producer
+    split = None if turn is None or not isinstance(turn.op, Transpose) else turn.operand(0).producer
+    if last is None or turn is None or split is None or not isinstance(split.op, DynamicReshape):
+        return False
+    if not _is_inner(turn.outputs[0], outputs) or not _is_inner(split.outputs[0], outputs):
+        return False
+    entries, x = _entries(split), split.operand(0)
+    if entries is None or len(entries) != 6 or len(last) != 4 or x.type.rank != 4:
+        return False
+    assert isinstance(turn.op, Transpose)
+    none = ((0, 0), (0, 0))
+    op: SpaceToBatch | BatchToSpace
+    if turn.op.perm in _SPLITS:
+        places = _SPLITS[turn.op.perm]
+        found = _split_blocks(x, entries, last, places)
+        op = SpaceToBatch(block=None, channels_first=places[0] == 3, pads=none)
+    elif turn.op.perm in _JOINS:
+        first = _JOINS[turn.op.perm]
+        found = _joined_blocks(x, entries, last, first=first)
+        op = BatchToSpace(block=None, channels_first=first, crops=none)
+    else:
+        return False
+    if found is None:
+        return False
+    node.op = op if isinstance(found, Value) else op.replace(block=found)
+    node.set_inputs([x, found] if isinstance(found, Value) else [x])
+    return True
+
+
+_SPLITS = {(2, 4, 0, 1, 3, 5): (2, 4), (3, 5, 0, 1, 2, 4): (3, 5)}
+"""How dimensions taken apart go to the batch: by their order, where the sizes of blocks stood."""
+
+_JOINS = {(2, 3, 0, 4, 1, 5): False, (2, 3, 4, 0, 5, 1): True}
+"""How they come from there: by their order, whether channels are first."""
+
+Entry: TypeAlias = "Value | int"
+"""One extent of a shape: a value of one element, or a number."""
+
+
+def _entries(node: Node) -> list[Entry] | None:
+    """The extents that a reshape's shape was put together of."""
+    shape = node.operand(1).producer
+    if shape is None or not isinstance(shape.op, Concat):
+        return None
+    entries: list[Entry] = []
+    for part in (shape.operand(i) for i in range(len(shape.inputs))):
+        if part.data is not None:
+            entries += [int(number) for number in part.data.reshape(-1)]
+        elif part.shape == (1,):
+            entries.append(part)
+        else:
+            return None
+    return entries
+
+
+def _is_product(entry: Entry, kind: type[Op], a: Entry | None, b: Entry) -> bool:
+    """Whether an entry is ``a`` times (or by) ``b``; None: whatever is taken."""
+    node = entry.producer if isinstance(entry, Value) else None
+    if node is None or not isinstance(node.op, kind) or len(node.inputs) != 2:
+        return False
+    x, y = (v if v.data is None else int(v.data.reshape(-1)[0]) for v in map(node.operand, (0, 1)))
+    return y == b and (a is None or x == a)
+
+
+def _is_extent(value: Value, source: Value, axis: int) -> bool:
+    """Whether a value is this extent of another one."""
+    if value.data is not None:
+        return source.shape is not None and source.shape[axis] == int(value.data.reshape(-1)[0])
+    cut = value.producer
+    if cut is None or not isinstance(cut.op, Slice) or cut.op.strides != (1,):
+        return False
+    shape = cut.operand(0).producer
+    bounds = ((cut.op.starts or (None,))[0] or 0, (cut.op.ends or (None,))[0])
+    whole = shape is not None and isinstance(shape.op, ShapeOf) and shape.op.dims is None
+    return whole and shape is not None and shape.operand(0) is source and bounds == (axis, axis + 1)
+
+
+def _split_blocks(
+    x: Value, entries: list[Entry], last: list[Entry], places: tuple[int, int]
+) -> Value | tuple[int, int] | None:
+    """The sizes of blocks by which a split takes height and width apart."""
+    axes = (1, 2) if places[0] == 2 else (2, 3)
+    for place, axis in zip(places, axes, strict=True):
+        size, rest = entries[place], entries[place - 1]
+        if not _is_product(rest, Div, None, size):
+            return None
+        assert isinstance(rest, Value)
+        assert rest.producer is not None
+        if last[axis] is not rest or not _is_extent(rest.producer.operand(0), x, axis):
+            return None
+    kept, end = (5, 3) if axes == (1, 2) else (1, 1)
+    if (
+        entries[kept] != last[end]
+        or not _keeps(x, end, entries[kept])
+        or not _keeps(x, 0, entries[0])
+    ):
+        return None
+    return _pair(entries[places[0]], entries[places[1]])
+
+
+def _joined_blocks(
+    x: Value, entries: list[Entry], last: list[Entry], *, first: bool
+) -> Value | tuple[int, int] | None:
+    """The sizes of blocks by which height and width become longer."""
+    axes, channel = ((2, 3), 1) if first else ((1, 2), 3)
+    for number, axis in enumerate(axes):
+        own = entries[2 + axis]
+        size = entries[number]
+        longer = _is_product(last[axis], Mul, own, size) or (own == 1 and last[axis] == size)
+        if not longer or not _keeps(x, axis, own):
+            return None
+    if last[0] is not entries[2] or last[channel] != entries[2 + channel]:
+        return None
+    return _pair(entries[0], entries[1]) if _keeps(x, channel, last[channel]) else None
+
+
+def _keeps(x: Value, axis: int, entry: Entry) -> bool:
+    """Whether an entry is an extent of ``x``.
+
+    Where paddings that a run gives make that unknown: whether it was one before. Padding makes
+    nothing smaller, and all extents together must come out right.
+    """
+    if isinstance(entry, Value):
+        return _is_extent(entry, x, axis)
+    pad = x.producer
+    if pad is not None and isinstance(pad.op, Pad) and pad.op.before is None:
+        x = pad.operand(0)
+    return x.shape is not None and x.shape[axis] == entry
+
+
+def _pair(a: Entry, b: Entry) -> Value | tuple[int, int] | None:
+    """The vector whose elements two entries are, or the numbers that they are."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a, b
+    sources = []
+    for place, entry in enumerate((a, b)):
+        cut = entry.producer if isinstance(entry, Value) else None
+        if cut is None or not isinstance(cut.op, Slice) or cut.op.strides != (1,):
+            return None
+        if ((cut.op.starts or (None,))[0] or 0, (cut.op.ends or (None,))[0]) != (place, place + 1):
+            return None
+        sources.append(cut.operand(0))
+    return sources[0] if sources[0] is sources[1] and sources[0].shape == (2,) else None
+
+
 class RespellMovesPass(RulesPass):
     """Makes one op of each spelling, where nothing else reads what is in between.
 
@@ -168,6 +334,7 @@ class RespellMovesPass(RulesPass):
     name: ClassVar[str] = "respell_moves"
     rules: ClassVar[Mapping[type[Op], Rule]] = {
         Concat: _as_stack,
+        DynamicReshape: _as_blocks,
         Split: _as_unstack,
         ScatterNd: _as_update,
     }

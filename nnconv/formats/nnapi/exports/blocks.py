@@ -31,7 +31,7 @@ def export_batch_space(node: Node, t: Target) -> None:
     sizes = t.index(node.operand(1)) if op.block is None else t.ints(op.block)
     inputs: dict[str, object] = {"input": x, "block_sizes": sizes, "nchw": op.channels_first}
     edges = op.pads if isinstance(op, SpaceToBatch) else op.crops
-    given = node.operand(2) if op.block is None else None
+    given = node.operand(2) if edges is None else None
     if isinstance(op, BatchToSpace):
         cropped = np.asarray(edges) if given is None else given.data
         if cropped is None or cropped.any():

@@ -97,9 +97,9 @@ _LEFT_OUT_16_BIT = (*range(9, 12), 16, 17, *range(20, 24))
 """The operands that QUANTIZED_16BIT_LSTM lacks: peepholes, projection and normalization."""
 
 
-def _is_16_bit(node: Node) -> bool:
+def _is_16_bit(node: Node, op: Lstm) -> bool:
     """Whether a quantized Lstm is that of QUANTIZED_16BIT_LSTM."""
-    op, steps = node.op, node.op.steps
+    steps = op.steps
     given = [*node.inputs, *[None] * (len(LSTM_OPERANDS) - len(node.inputs))]
     gates = given[1:9]
     plain = Lstm(time_major=op.time_major, steps=steps)
@@ -178,7 +178,7 @@ def export_lstm(node: Node, t: Target) -> None:
     """UNIDIRECTIONAL_SEQUENCE_LSTM; on codes QUANTIZED_16BIT_LSTM."""
     op = node.op
     assert isinstance(op, Lstm)
-    if _is_16_bit(node):
+    if _is_16_bit(node, op):
         _lstm_of_16_bits(node, t)
         return
     x = _check(node, t, op)

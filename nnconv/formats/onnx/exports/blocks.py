@@ -160,7 +160,10 @@ def _crop(t: Target, node: Node, name: str, sizes: list[Extent], first: int) -> 
     op = node.op
     assert isinstance(op, BatchToSpace)
     axes = t.const(list(range(first, first + len(sizes))))
-    if op.crops is None:
+    crops = op.crops
+    if crops is None and (known := node.operand(2).data) is not None:
+        crops = tuple((int(before), int(after)) for before, after in known)
+    if crops is None:
         pairs = t.reshape(t.int64(node.inputs[2]), [-1, 2])
         before, after = (t.node("Gather", [pairs, index(t, i)], axis=1) for i in (0, 1))
         whole = t.node(
@@ -172,11 +175,11 @@ def _crop(t: Target, node: Node, name: str, sizes: list[Extent], first: int) -> 
             ],
         )
         return t.node("Slice", [name, before, t.node("Sub", [whole, after]), axes])
-    if not any(any(pair) for pair in op.crops):
+    if not any(any(pair) for pair in crops):
         return name
-    starts = t.const([before for before, _ in op.crops])
+    starts = t.const([before for before, _ in crops])
     far = (1 << 63) - 1
-    ends = t.const([-after if after else far for _, after in op.crops])
+    ends = t.const([-after if after else far for _, after in crops])
     return t.node("Slice", [name, starts, ends, axes])
 
 
