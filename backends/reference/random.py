@@ -44,7 +44,8 @@ def bernoulli(op: Bernoulli, x: Array) -> list[Array]:
 
 def multinomial(op: Multinomial, logits: Array, seeds: Array | None = None) -> list[Array]:
     """Multinomial."""
-    draw = _generator(op.seeds if seeds is None else tuple(flat(seeds)))
+    given = op.seeds if seeds is None else tuple(flat(seeds))
+    draw = _generator(given if given is not None and any(given) else None)
     wide = logits.astype(np.float64)
     chances = np.exp(wide - wide.max(axis=1, keepdims=True))
     ends = np.cumsum(chances / chances.sum(axis=1, keepdims=True), axis=1)

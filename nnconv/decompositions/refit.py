@@ -62,6 +62,8 @@ def refit(
     wraps = any(v.dtype is DType.UINT64 for v in values)
     if wraps and isinstance(node.op, (*DIVISIONS, Clip)):
         return None
+    if _is_clamped(node) and all(v.dtype.is_integer for v in node.outputs):
+        return split_activation(node, builder)  # numbers wrap before they are clamped
     exact = node.op.quant_rule is QuantRule.EXACT or all(v.dtype.is_integer for v in values)
     target = common_type([v.dtype for v in values], allowed, exact=exact)
     if target is None or all(v.dtype is target for v in values):
@@ -212,6 +214,10 @@ def _is_coded(node: Node) -> bool:
 
 
 _HALVES = (DType.FLOAT16, DType.BFLOAT16)
+
+
+def _is_clamped(node: Node) -> bool:
+    return getattr(node.op, "activation", Activation.NONE) is not Activation.NONE
 
 
 def of_halves(node: Node, builder: Builder) -> list[Value] | None:

@@ -112,8 +112,8 @@ class Multinomial(_Draw):
     """``samples`` draws of a class for each row of logits [B, C]: [B, samples].
 
     A class is drawn with the probability that Softmax gives it. Operand ``seeds`` gives the seeds
-    at run time, where they aren't known. ONNX Multinomial, TFLite MULTINOMIAL, NNAPI
-    RANDOM_MULTINOMIAL.
+    at run time, where they aren't known. Seeds that are all 0 are none. ONNX Multinomial, TFLite
+    MULTINOMIAL, NNAPI RANDOM_MULTINOMIAL.
     """
 
     operands = (

@@ -314,10 +314,26 @@ def test_nnapi_draws_what_the_seeds_say(known, tmp_path):
 
 
 def test_nnapi_has_two_whole_seeds(tmp_path):
-    for seeds, wanted in ((None, (0, 0)), ((7.0,), (7, 0)), ((0.5, 2.0), (0x3F000000, 2))):
+    for seeds, wanted in ((None, None), ((7.0,), (7, 0)), ((0.5, 2.0), (0x3F000000, 2))):
         builder = Builder(graph := Graph("main"))
         x = builder.input("x", DType.FLOAT32, (2, 3))
         graph.outputs = [builder.add(Multinomial(samples=3, seeds=seeds), [x], name="y")]
         nnconv.save(Model([Signature("", graph)]), tmp_path / "y.nnapi")
         (node,) = nnconv.load(tmp_path / "y.nnapi").graph.nodes
         assert node.op.seeds == wanted
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_two_zeros_are_no_seeds_for_nnapi(known, tmp_path):
+    """ "If both provided seeds are 0, both will be randomly generated": each run draws anew."""
+    zeros = np.zeros(2, np.int32)
+    builder = Builder(graph := Graph("main"))
+    values = [builder.input("x", DType.FLOAT32, (2, 3))]
+    values.append(builder.const(zeros) if known else builder.input("seeds", DType.INT32, (2,)))
+    graph.outputs = [builder.add(Multinomial(samples=COUNT), values, name="y")]
+    nnconv.save(Model([Signature("", graph)]), tmp_path / "y.nnapi")
+    again = nnconv.load(tmp_path / "y.nnapi")
+    feeds = [LOGITS, zeros][: len(again.inputs)]
+    runs = [run_graph(again.graph, feeds)[0] for _ in range(3)]
+    assert not all(np.array_equal(runs[0], each) for each in runs[1:])
+    classes(runs[0])

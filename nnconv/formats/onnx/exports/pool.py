@@ -65,18 +65,26 @@ def export_max_pool(node: Node, t: Target) -> None:
     direct = dtype in _MAX_POOL_TYPES and as_is
     codes = t.codes(x) if direct else t.cast(t.codes(x), wide)
     result = t.node("MaxPool", [codes], **_shared(op))
-    bounds = op.activation.bounds
-    if bounds is None or not t.is_quantized(y):
-        result = t.activate(result, op.activation, y)
-    elif not direct:
-        limits = quantize(np.asarray(bounds, np.float64), t.inner_quant(y), dtype)
-        if tuple(limits.tolist()) != dtype.int_range:
-            result = t.node(
-                "Clip", [result, *(t.const(limit.astype(wide.numpy)) for limit in limits)]
-            )
-    else:
-        result = t.clip_codes(result, t.inner_quant(y), dtype, bounds)
+    result = _activated(result, op.activation, y, t, wide=None if direct else wide)
     t.set_codes(y, result if direct else t.cast(result, dtype))
+
+
+def _activated(
+    result: str, activation: Activation, y: Value, t: Target, *, wide: DType | None
+) -> str:
+    """The greatest codes or numbers behind an activation; ``wide`` is the type that they have."""
+    bounds = activation.bounds
+    if bounds is None or (wide is None and not t.is_quantized(y)):
+        return t.activate(result, activation, y)
+    dtype = t.inner_type(y)
+    if wide is None:
+        return t.clip_codes(result, t.inner_quant(y), dtype, bounds)
+    limits = np.asarray(bounds, np.float64)
+    if t.is_quantized(y):
+        limits = quantize(limits, t.inner_quant(y), dtype)
+        if tuple(limits.tolist()) == dtype.int_range:
+            return result
+    return t.node("Clip", [result, *(t.const(limit.astype(wide.numpy)) for limit in limits)])
 
 
 def export_max_pool_indices(node: Node, t: Target) -> None:
@@ -89,8 +97,7 @@ def export_max_pool_indices(node: Node, t: Target) -> None:
     codes = t.codes(x) if direct else t.cast(t.codes(x), wide)
     order = 1 if op.column_major else None
     values, places = t.nodes_of("MaxPool", [codes], 2, storage_order=order, **_shared(op))
-    if op.activation is not Activation.NONE:
-        values = t.activate(values, op.activation, y)
+    values = _activated(values, op.activation, y, t, wide=None if direct else wide)
     t.set_codes(y, values if direct else t.cast(values, dtype))
     t.set_codes(node.outputs[1], places)
 
