@@ -17,11 +17,15 @@ from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value, unique_names
 from nnconv.ir.op import Activation, Op, Role
+from nnconv.ir.types import static_shape
 from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.shape import Identity
 
 FLOAT32 = frozenset({DType.FLOAT32})
 NO_TYPES: frozenset[DType] = frozenset()
+
+_MOST_LISTED = 8
+"""So many inputs are named at most."""
 
 MOST_STEPS = 24
 """How often what a node was replaced by may itself be replaced."""
@@ -41,11 +45,13 @@ class FileExport:
 
     Attributes:
         evaluate: runs one node on constants.
+        open_inputs: the model's inputs whose shape isn't known; None until its graph is exported.
         notes: what a user should know of how nodes were carried over.
         islands: by op, the results of nodes on codes that compute with floats, and why they do.
     """
 
     evaluate: Evaluate
+    open_inputs: list[str] | None = None
     notes: dict[str, None] = field(default_factory=dict)
     islands: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
@@ -164,6 +170,9 @@ class GraphExport(ABC):
 
         Returns what couldn't be exported.
         """
+        if self.file.open_inputs is None:  # bodies come later
+            unknown = (value for value in graph.inputs if static_shape(value.shape) is None)
+            self.file.open_inputs = [value.name for value in unknown]
         refused: list[UnsupportedItem] = []
         for node in graph.nodes:
             refused += self._export(node, MOST_STEPS)
@@ -187,12 +196,13 @@ class GraphExport(ABC):
             self._back_to(mark)
             where = str(node.origin) or node.op.name
             name = node.outputs[0].name if node.outputs else ""
+            of_form = refusal.types is not None or refusal.rank  # whatever the extents
             item = UnsupportedItem(
                 op=node.op.name,
                 where=f"{where} (`{name}`)",
                 why=refusal.why,
                 reason=refusal.reason,
-                hint=refusal.hint,
+                hint=refusal.hint or ("" if of_form else self.open_hint(node)),
                 node=node.origin.index,
             )
             coded = _reads_codes(node)
@@ -214,6 +224,19 @@ class GraphExport(ABC):
         else:
             return []
         return [again for part in parts for again in self._export(part, steps - 1)]
+
+    def open_hint(self, node: Node) -> str:
+        """Which inputs to give a shape to, where a node has to do with extents that aren't known.
+
+        Empty if there are none such: then those extents depend on what the inputs hold.
+        """
+        names = self.file.open_inputs
+        ends = (value for value in (*node.inputs, *node.outputs) if value is not None)
+        if not names or all(static_shape(value.shape) is not None for value in ends):
+            return ""
+        listed = ", ".join(f"`{name}`" for name in names[:_MOST_LISTED])
+        more = ", ..." if len(names) > _MOST_LISTED else ""
+        return f"Giving the shape of {listed}{more} (--input-shape) may help."
 
     def _stand_in(self, node: Node) -> None:
         for value in node.outputs:

@@ -132,7 +132,5 @@ class IndexedExport(GraphExport):
         """
         shape = static_shape(value.shape)
         if shape is None:
-            raise self.refused(
-                f"the extents of `{value.name}` aren't known", hint="Give the inputs' shapes."
-            )
+            raise self.refused(f"the extents of `{value.name}` aren't known")
         return shape

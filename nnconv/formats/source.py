@@ -16,7 +16,14 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from nnconv.errors import GraphError, InvalidModelError, Reason, UnsupportedError, UnsupportedItem
+from nnconv.errors import (
+    GIVE_SHAPES,
+    GraphError,
+    InvalidModelError,
+    Reason,
+    UnsupportedError,
+    UnsupportedItem,
+)
 from nnconv.ir.builder import Builder, infer
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Value
@@ -88,7 +95,7 @@ class OpSource(ABC):
         if value.shape is None:
             raise self.unsupported(
                 f"the rank of `{value.name}` isn't known",
-                hint="Give the shapes of the inputs (--input-shape).",
+                hint=GIVE_SHAPES,
             )
         return len(value.shape)
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from nnconv.backends.reference.executor import run_graph
 
+import nnconv
+from nnconv.errors import UnsupportedError
 from nnconv.formats.nnapi import file as nnapi_file
 from nnconv.formats.nnapi.check import check as check_nnapi
 from nnconv.formats.nnapi.reader import import_model as read_nnapi
@@ -18,8 +20,9 @@ from nnconv.ir.clone import clone_model
 from nnconv.lowering import to_nnapi, to_nnrt
 from nnconv.ops import elementwise as e
 from nnconv.ops.dynamic import DynamicSqueeze
+from nnconv.ops.gather import NonZero
 from nnconv.ops.quantize import Cast
-from nnconv.ops.recurrent import Function, LstmLayer, RnnLayer
+from nnconv.ops.recurrent import Function, GruLayer, LstmLayer, RnnLayer
 from nnconv.ops.resample import Coordinates, Resample, ResampleNearest, Rounding
 from nnconv.ops.shape import BroadcastArgs, Range, ShapeOf
 
@@ -230,3 +233,29 @@ def test_what_is_stated_of_a_squeezed_shape_is_enough():
         x = floats(1, 2, 3, 1)
         (seen,) = run_graph(again.graph, [x, np.int32([0])])
         np.testing.assert_array_equal(seen, x[0])
+
+
+@pytest.mark.parametrize("target", ["nnapi", "nnrt"])
+def test_what_open_extents_keep_from_being_written_names_the_inputs(target, tmp_path):
+    functions = (Function("Sigmoid"), Function("Tanh"))
+    model = model_of(steps_of(GruLayer(functions=functions), 3), SEQUENCE)
+    found = nnconv.check(model, target).obstacles
+    assert found
+    helped = [o for o in found if "the shape of `x` (--input-shape)" in o.hint]
+    assert helped
+    with pytest.raises(UnsupportedError) as caught:
+        nnconv.save(model, tmp_path / f"m.{target}")
+    assert [item.hint for item in caught.value.items] == [o.hint for o in found]
+    known = model_of(steps_of(GruLayer(functions=functions), 3), [("x", DType.FLOAT32, (4, 1, 2))])
+    assert nnconv.check(known, target).passed
+
+
+@pytest.mark.parametrize("target", ["nnapi", "nnrt"])
+def test_extents_that_no_input_shape_decides_ask_for_none(target):
+    def build(b, x):
+        return b.add(NonZero(), [x])
+
+    model = model_of(build, [("x", DType.FLOAT32, (3, 4))])
+    found = nnconv.check(model, target).obstacles
+    assert found
+    assert not any("--input-shape" in obstacle.hint for obstacle in found)

@@ -310,9 +310,7 @@ class Target(OperationMaker):
             Refused: it isn't known, or above ``most``.
         """
         if value.shape is None:
-            raise self.refused(
-                f"the rank of `{value.name}` isn't known", hint="Give the inputs' shapes."
-            )
+            raise self.refused(f"the rank of `{value.name}` isn't known")
         if len(value.shape) > most:
             raise Refused(
                 f"`{value.name}` has rank {len(value.shape)}, NNAPI takes {most} at most", rank=most

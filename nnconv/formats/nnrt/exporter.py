@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nnconv.decompositions.base import Refused, decompositions_of
-from nnconv.errors import Reason, UnsupportedItem
+from nnconv.errors import GIVE_SHAPES, Reason, UnsupportedItem
 from nnconv.formats.graphexport import FileExport, data_operands, own_outputs
 from nnconv.formats.indexed import IndexedExport, Ref
 from nnconv.formats.nnrt.check import (
@@ -270,9 +270,7 @@ class Target(IndexedExport):
             Refused: it isn't.
         """
         if value.shape is None:
-            raise self.refused(
-                f"the rank of `{value.name}` isn't known", hint="Give the inputs' shapes."
-            )
+            raise self.refused(f"the rank of `{value.name}` isn't known")
         return tuple(extent if isinstance(extent, int) else None for extent in value.shape)
 
     def keep(self, x: Value, y: Value) -> None:
@@ -337,13 +335,13 @@ def export_lacking(node: Node, t: Target) -> None:
     if node.op.quant_rule is QuantRule.REAL and _has_codes(node):
         raise t.to_floats(f"NNRt has no {node.op.name}")
     reason = Reason.IMPOSSIBLE if decompositions_of(type(node.op)) else Reason.NOT_IMPLEMENTED
-    hint = _BODIES_HINT if node.bodies else ""
+    hint = " ".join(filter(None, (_BODIES_HINT, t.open_hint(node)))) if node.bodies else ""
     raise t.refused(f"NNRt has no {node.op.name}", reason=reason, hint=hint)
 
 
 _BODIES_HINT = (
-    "Loops of a known number of turns are written out, branches where the results' extents are "
-    "known; giving the inputs' shapes (--input-shape) may help."
+    "NNRt has no loops and no branches. Loops of a known number of turns are written out, of "
+    "branches both are computed where the results' extents are known and nothing in them can fail."
 )
 
 
@@ -399,7 +397,7 @@ def _unread_scales(value: Value) -> str | None:
 def _item(op: str, value: Value, fault: str) -> UnsupportedItem:
     return UnsupportedItem(
         op=op, where=f"`{value.name}`", why=f"it {fault}", reason=Reason.IMPOSSIBLE,
-        hint="Give its shape (--input-shape)." if "rank" in fault else "",
+        hint=GIVE_SHAPES if "rank" in fault else "",
     )  # fmt: skip
 
 

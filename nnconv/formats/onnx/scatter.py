@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnconv.errors import GIVE_SHAPES
 from nnconv.formats.onnx.bounds import bounded_elements
 from nnconv.formats.onnx.exact import extreme, select
 from nnconv.formats.onnx.exporter import Target
@@ -58,8 +59,7 @@ def rank_of(t: Target, value: Value) -> int:
         NotExportable: when it isn't known.
     """
     if value.shape is None:
-        hint = "Give the inputs' shapes."
-        raise t.unsupported(f"the rank of `{value.name}` isn't known", hint=hint)
+        raise t.unsupported(f"the rank of `{value.name}` isn't known", hint=GIVE_SHAPES)
     return len(value.shape)
 
 

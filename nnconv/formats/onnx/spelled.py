@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnconv.decompositions.base import Recorder, decompositions_of
+from nnconv.errors import GIVE_SHAPES
 from nnconv.formats.onnx.exporter import Target, exporter_of
 from nnconv.ir.graph import Node
 
@@ -19,9 +20,7 @@ def export_in_parts(node: Node, t: Target) -> None:
             break
         builder.drop()
     else:
-        raise t.unsupported(
-            "the extents of its operands aren't known", hint="Give the inputs' shapes."
-        )
+        raise t.unsupported("the extents of its operands aren't known", hint=GIVE_SHAPES)
     for part in builder.added:
         exporter = exporter_of(type(part.op))
         assert exporter is not None, f"{part!r} has no ONNX form"

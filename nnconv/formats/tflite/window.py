@@ -24,7 +24,7 @@ def require_channels_last(t: Target, x: Value, layout: Layout, rank: int) -> tup
         Refused: it is not.
     """
     if x.shape is None:
-        raise t.refused("the rank of its operand isn't known", hint="Give the inputs' shapes.")
+        raise t.refused("the rank of its operand isn't known")
     if layout is not Layout.NHWC or len(x.shape) != rank:
         raise t.refused(f"its operand is {x.type}, must be channels-last of rank {rank}")
     return x.shape[1:-1]

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from nnconv.errors import GIVE_SHAPES
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.formats.nnapi.imports.conv import image_dims
 from nnconv.formats.nnapi.types import OperandCode
@@ -59,7 +60,7 @@ def _by_factors(s: Source, x: Value, layout: Layout, *, flags: tuple[bool, bool]
     if len(numbers) < len(NAMES) or aligned or any(f < 1 or f != int(f) for f in numbers):
         raise s.unsupported(
             f"its extents aren't known, and {numbers} aren't two whole factors of them",
-            hint="Give the shapes of the inputs (--input-shape).",
+            hint=GIVE_SHAPES,
         )
     axes, scales = tuple(spatial_dims(4, layout)), (numbers[0], numbers[1])
     if s.name == "RESIZE_BILINEAR":
