@@ -216,6 +216,7 @@ def nnapi_passes(
     from nnconv.passes.hybrids import HybridsPass
     from nnconv.passes.narrow_integers import NarrowIntegersPass
     from nnconv.passes.prune import PrunePass
+    from nnconv.passes.regroup import RegroupPass
     from nnconv.passes.resign import ResignPass
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.split_complex import SplitComplexPass
@@ -235,7 +236,8 @@ def nnapi_passes(
     floats: list[Pass] = [ToFloatsPass(wide=True), PrunePass()] if wide else []
     signs: list[Pass] = [UnsignPass()] if level < _SIGNS_LEVEL else []
     parts: list[Pass] = [SplitComplexPass(), PrunePass()]
-    return [*kept[:_BEFORE], NarrowIntegersPass(), *parts, *floats, *kept[_BEFORE:], *signs]
+    shapes: list[Pass] = [RegroupPass(), NarrowIntegersPass()]
+    return [*kept[:_BEFORE], *shapes, *parts, *floats, *kept[_BEFORE:], *signs]
 
 
 _HALVES_LEVEL, _LAYOUTS_LEVEL, _SIGNS_LEVEL = 3, 3, 4
@@ -291,13 +293,14 @@ def nnrt_passes(
     """
     from nnconv.passes.hybrids import HybridsPass
     from nnconv.passes.prune import PrunePass
+    from nnconv.passes.regroup import RegroupPass
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.split_complex import SplitComplexPass
     from nnconv.passes.widen_halves import WidenHalvesPass
 
     left_out = (HybridsPass, SplitColumnsPass, WidenHalvesPass)
     whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats)
-    parts: list[Pass] = [SplitComplexPass(), PrunePass()]
+    parts: list[Pass] = [RegroupPass(), SplitComplexPass(), PrunePass()]
     kept = [step for step in whole if not isinstance(step, left_out)]
     return [*kept[:_BEFORE], *parts, *kept[_BEFORE:]]
 

@@ -10,13 +10,16 @@ from nnconv.decompositions.base import Decomposition
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Op
+from nnconv.ir.op import Layout, Op
 from nnconv.ir.types import static_shape
 from nnconv.ops import elementwise as e
+from nnconv.ops.conv import Conv2D
 from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.quantize import Cast
 from nnconv.ops.reduce import ReduceSum
+from nnconv.ops.rewrite import reshaped
 from nnconv.ops.shape import BroadcastTo, Reshape, Squeeze, Transpose, Unsqueeze
+from nnconv.ops.spatial import Padding
 
 
 def _operands(node: Node) -> tuple[Value, Value]:
@@ -127,7 +130,31 @@ def of_nothing(node: Node, b: Builder) -> Sequence[Value] | None:
     return [b.add(e.Add(activation=op.activation), [sums, bias])]
 
 
+def as_convolution(node: Node, b: Builder) -> Sequence[Value] | None:
+    """A layer over rows of which several extents are open: a convolution of pixels alone."""
+    op, (x, weights, *rest), y = node.op, node.inputs, node.outputs[0]
+    assert isinstance(op, FullyConnected)
+    assert x is not None
+    assert weights is not None
+    filters = static_shape(weights.shape)
+    lead = () if x.shape is None else x.shape[:-1]
+    if len(lead) not in {2, 3} or sum(not isinstance(d, int) for d in lead) < 2 or not filters:
+        return None
+    image = b.add(Unsqueeze(axes=(1,)), [x], quant=x.quant) if len(lead) == 2 else x
+    kernel = reshaped(b, weights, (filters[0], 1, 1, filters[1]))
+    plain = Conv2D(
+        layout=Layout.NHWC,
+        stride=(1, 1),
+        dilation=(1, 1),
+        padding=Padding((0, 0), (0, 0)),
+        groups=1,
+        activation=op.activation,
+    )
+    made = b.add(plain, [image, kernel, *rest], quant=y.quant, dtype=y.dtype)
+    return [b.add(Squeeze(axes=(1,)), [made], quant=y.quant) if len(lead) == 2 else made]
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    FullyConnected: (of_nothing,),
+    FullyConnected: (of_nothing, as_convolution),
     MatMul: (of_vectors, in_fewer_dimensions, by_elements),
 }

@@ -13,7 +13,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import TensorType
+from nnconv.ir.types import TensorType, merge_shapes
 from nnconv.ops import activation as more
 from nnconv.ops import elementwise as e
 from nnconv.ops.gather import Gather
@@ -180,11 +180,13 @@ class _Side:
         return None if self.given[place] is None else self.rows(place)
 
     def _state(self, place: int) -> Value:
-        if self.given[place] is not None:
-            return self.rows(place)
         x = self.given[0]
         assert x is not None
         batch = x.shape[1] if x.shape is not None else None
+        if self.given[place] is not None:
+            state = self.rows(place)
+            state.type = state.type.with_shape(merge_shapes((batch, self.size), state.shape))
+            return state
         if isinstance(batch, int):
             return zeros(self.b, x.dtype, x, (batch, self.size))
         return zeros(self.b, x.dtype, self.b.add(ShapeOf(dims=(1,)), [x]), (None, self.size))

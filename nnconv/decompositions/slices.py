@@ -7,7 +7,8 @@ from itertools import groupby
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
-from nnconv.decompositions.extents import saturated
+from nnconv.decompositions.extents import FAR, as_int32, ints, joined, saturated
+from nnconv.decompositions.extents import extent as extent_of
 from nnconv.decompositions.pad import PAD
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node, Value
@@ -16,7 +17,7 @@ from nnconv.ir.types import normalize_axis, static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops import slices as o
 from nnconv.ops.gather import Gather
-from nnconv.ops.shape import Reshape, Transpose
+from nnconv.ops.shape import Concat, Reshape, Transpose
 
 
 def reverse_behind(node: Node, b: Builder) -> list[Value] | None:
@@ -111,10 +112,43 @@ def reverse_by_gather(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(Transpose(perm=back), [found], quant=x.quant)]
 
 
+def update_rows(node: Node, b: Builder) -> list[Value] | None:
+    """DynamicUpdateSlice of whole rows: those before it, it, and those behind it, joined."""
+    x, update, starts = (node.operand(i) for i in range(3))
+    rank, rows = x.type.rank, update.shape[0] if update.shape else None
+    if not rank or not isinstance(rows, int) or not _is_first_alone(starts):
+        return None
+    last = b.add(e.Sub(), [extent_of(b, x, 0), ints(b, [rows])])
+    first = b.add(Gather(axis=0), [as_int32(b, starts), ints(b, [0])])
+    first = b.add(e.Maximum(), [b.add(e.Minimum(), [first, last]), ints(b, [0])])
+    rest = [FAR] * (rank - 1)
+    head, behind = joined(b, [first, ints(b, rest)]), b.add(e.Add(), [first, ints(b, [rows])])
+    tail = joined(b, [behind, ints(b, [0] * (rank - 1))])
+    strides, nothing = (1,) * rank, (0,) * rank
+    parts = [
+        b.add(o.Slice(starts=nothing, ends=None, strides=strides), [x, None, head], quant=x.quant),
+        update,
+        b.add(o.Slice(starts=None, ends=(None,) * rank, strides=strides), [x, tail], quant=x.quant),
+    ]
+    return [b.add(Concat(axis=0), parts, quant=x.quant)]
+
+
+def _is_first_alone(starts: Value) -> bool:
+    """Whether places are surely 0 but in the first dimension."""
+    if starts.data is None:
+        made = starts.producer
+        factors = [] if made is None or not isinstance(made.op, e.Mul) else made.inputs
+        return any(
+            v is not None and v.data is not None and v.shape == starts.shape and _is_first_alone(v)
+            for v in factors
+        )
+    return not starts.data.reshape(-1)[1:].any()
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     o.Slice: (reverse_behind,),
     o.Reverse: (reverse_in_turn,),
     o.ReverseSequence: (reverse_by_gather,),
-    o.DynamicUpdateSlice: (update_by_choice,),
+    o.DynamicUpdateSlice: (update_by_choice, update_rows),
     o.Pad: PAD,
 }

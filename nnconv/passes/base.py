@@ -11,6 +11,7 @@ from nnconv.errors import GraphError
 from nnconv.ir.graph import Graph, Model, Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.printer import print_model
+from nnconv.ir.types import merge_shapes
 from nnconv.ir.verifier import verify_model
 
 Rule: TypeAlias = Callable[[Node, set[Value]], bool]
@@ -55,6 +56,21 @@ class RulesPass(Pass):
                 outputs = graph.output_set() if outputs is None else outputs
                 modified |= rule(node, outputs)
         return modified
+
+
+def retype(node: Node) -> list[Value]:
+    """Let results have what is now known of their shapes; gives those that have changed."""
+    try:
+        kinds = node.op.infer_node(node.input_types, node.bodies)
+    except ValueError:
+        return []  # the verifier says it better
+    changed = []
+    for value, kind in zip(node.outputs, kinds, strict=True):
+        shape = merge_shapes(kind.shape, value.shape)
+        if shape != value.shape:
+            value.type = value.type.with_shape(shape)
+            changed.append(value)
+    return changed
 
 
 def run_passes(model: Model, passes: Sequence[Pass], *, verify: bool = False) -> list[str]:

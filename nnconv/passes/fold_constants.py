@@ -15,7 +15,7 @@ import numpy as np
 from nnconv.errors import BackendError
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op, Role
-from nnconv.ir.types import TensorType, element_count, merge_shapes, static_shape
+from nnconv.ir.types import TensorType, element_count, static_shape
 from nnconv.ops.elements import elements, reshape_target
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize
 from nnconv.ops.shape import (
@@ -29,7 +29,7 @@ from nnconv.ops.shape import (
     Transpose,
     Unsqueeze,
 )
-from nnconv.passes.base import Pass
+from nnconv.passes.base import Pass, retype
 
 MOST = 4096
 """Results of more elements are left to be computed where they are larger than what they come from:
@@ -206,16 +206,9 @@ class _Walk:
 
     def _retype(self, node: Node) -> None:
         """Let results have what is now known of their shapes."""
-        try:
-            kinds = node.op.infer(node.input_types)
-        except ValueError:
-            return  # the verifier says it better
-        for value, kind in zip(node.outputs, kinds, strict=True):
-            shape = merge_shapes(kind.shape, value.shape)
-            if shape != value.shape:
-                value.type = value.type.with_shape(shape)
-                self._retyped.add(value)
-                self.modified = True
+        changed = retype(node)
+        self._retyped.update(changed)
+        self.modified |= bool(changed)
 
 
 def _worthwhile(node: Node) -> bool:

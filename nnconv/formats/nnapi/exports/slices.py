@@ -97,7 +97,7 @@ def _slice_open(node: Node, t: Target, op: Slice) -> None:
 
 def _sizes_behind(node: Node) -> Value | None:
     """The sizes that a slice's ends are made of: negative ones go to the end, others are added."""
-    ends = node.inputs[2]
+    ends = node.inputs[2] if len(node.inputs) > 2 else None
     choice = None if ends is None else ends.producer
     if choice is None or not isinstance(choice.op, Select):
         return None
