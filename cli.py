@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 import nnconv
-from nnconv.arguments import InputShape, by_name, name_and_file, read_array, save_arrays
+from nnconv.arguments import (
+    API_OPTION,
+    INPUTS_OPTION,
+    LEVEL_OPTION,
+    MODEL_FILE,
+    SEED,
+    SHAPES_OPTION,
+    THREADS,
+    by_name,
+    choice_option,
+    name_and_file,
+    read_array,
+    save_arrays,
+)
 from nnconv.console import (
     describe_array,
     describe_file,
@@ -87,33 +100,7 @@ def common_options(command: Command) -> Command:
     )(command)
 
 
-MODEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FORMAT = click.Choice(FORMATS)
-SEED = click.IntRange(min=0)
-THREADS = click.IntRange(min=0, max=1024)
-LEVEL_OPTION = click.option(
-    "--feature-level", type=click.IntRange(1, 8), help="NNAPI feature level. [default: the newest]"
-)
-API_OPTION = click.option(
-    "--api",
-    type=click.Choice(["v1", "v2"]),
-    callback=lambda _, __, value: value and int(value[1:]),
-    help="Version of NNRt's API. [default: v2]",
-)
-INPUTS_OPTION = click.option(
-    "--input",
-    "inputs",
-    metavar="NAME=FILE.npy",
-    multiple=True,
-    help="An input's data. May be repeated; inputs not given are random.",
-)
-SHAPES_OPTION = click.option(
-    "--input-shape",
-    "input_shapes",
-    type=InputShape(),
-    multiple=True,
-    help="Fix an input's shape, such as x=1,224,224,3. May be repeated.",
-)
 
 
 # --------------------------------------------------------------------------- commands
@@ -143,26 +130,16 @@ def cli() -> None:
 @click.option("--opset", type=int, help="ONNX opset to write.")
 @LEVEL_OPTION
 @API_OPTION
-@click.option(
-    "--io-layout",
-    type=click.Choice(["keep", "nhwc", "nchw"]),
-    default="keep",
-    show_default=True,
-    help="Layout of image-like inputs and outputs.",
-)
-@click.option(
+@choice_option("--io-layout", ["keep", "nhwc", "nchw"], "Layout of image-like inputs and outputs.")
+@choice_option(
     "--int8",
-    type=click.Choice(["resign", "keep"]),
-    default="resign",
-    show_default=True,
-    help="int8 activations inside an ONNX model: as uint8 (exact, much faster) or as they are.",
+    ["resign", "keep"],
+    "int8 activations inside an ONNX model: as uint8 (exact, much faster) or as they are.",
 )
-@click.option(
+@choice_option(
     "--quant",
-    type=click.Choice(["keep", "float"]),
-    default="keep",
-    show_default=True,
-    help="Compute as the model says, or in floats between quantized inputs and outputs.",
+    ["keep", "float"],
+    "Compute as the model says, or in floats between quantized inputs and outputs.",
 )
 @click.option("--signature", metavar="NAME", help="Entry point to convert. [default: the first]")
 @common_options

@@ -1,8 +1,8 @@
-"""What the command line's arguments mean: shapes, and arrays in files."""
+"""The command line's arguments: common options, and what shapes and files of arrays mean."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,6 +38,43 @@ class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
         if not equals or not name or min(shape, default=0) < 0:
             self.fail(f"{value!r} is not NAME=EXTENT,EXTENT,... such as x=1,224,224,3", param, ctx)
         return name, shape
+
+
+MODEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+SEED = click.IntRange(min=0)
+THREADS = click.IntRange(min=0, max=1024)
+LEVEL_OPTION = click.option(
+    "--feature-level", type=click.IntRange(1, 8), help="NNAPI feature level. [default: the newest]"
+)
+API_OPTION = click.option(
+    "--api",
+    type=click.Choice(["v1", "v2"]),
+    callback=lambda _, __, value: value and int(value[1:]),
+    help="Version of NNRt's API. [default: v2]",
+)
+INPUTS_OPTION = click.option(
+    "--input",
+    "inputs",
+    metavar="NAME=FILE.npy",
+    multiple=True,
+    help="An input's data. May be repeated; inputs not given are random.",
+)
+SHAPES_OPTION = click.option(
+    "--input-shape",
+    "input_shapes",
+    type=InputShape(),
+    multiple=True,
+    help="Fix an input's shape, such as x=1,224,224,3. May be repeated.",
+)
+
+
+def choice_option(
+    name: str, choices: Sequence[str], text: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """An option of a few values, the first of which is the default."""
+    return click.option(
+        name, type=click.Choice(choices), default=choices[0], show_default=True, help=text
+    )
 
 
 def by_name(option: str, pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
