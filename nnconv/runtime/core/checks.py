@@ -16,6 +16,12 @@ Item = TypeVar("Item")
 _SWAPPED = (">", "!") if sys.byteorder == "little" else ("<",)
 """What the formats of buffers in another byte order start with."""
 
+_MOST = 1 << 64
+"""No integer of C is as large."""
+
+_MOST_TEXT = 100
+"""Of a wrong argument so many characters are shown."""
+
 
 class Checks:
     """Checks that raise a programming model's own errors."""
@@ -37,7 +43,7 @@ class Checks:
         if value is None:
             raise self._null(what)
         if not isinstance(value, kind):
-            raise self._wrong(f"{what} is {value!r}, must be a {kind.__name__}")
+            raise self._wrong(f"{what} is {shown(value)}, must be a {kind.__name__}")
 
     def listed(self, values: Iterable[Item], what: str) -> tuple[Item, ...]:
         """The entries of a list."""
@@ -46,7 +52,7 @@ class Checks:
         try:
             return tuple(values)
         except TypeError as error:
-            raise self._wrong(f"{what}: {values!r} is no list") from error
+            raise self._wrong(f"{what}: {shown(values)} is no list") from error
 
     def index_of(self, value: Any, count: int, what: str) -> int:
         """An index below ``count``."""
@@ -62,7 +68,9 @@ class Checks:
         try:
             found = operator.index(value)
         except TypeError as error:
-            raise self._wrong(f"{what} is {value!r}, must be an integer") from error
+            raise self._wrong(f"{what} is {shown(value)}, must be an integer") from error
+        if abs(found) >= _MOST:
+            raise self._wrong(f"{what} is {shown(found)}, which takes more than 64 bits")
         if (low is not None and found < low) or (high is not None and found > high):
             raise self._wrong(f"{what} is {found}, must be {low} to {high}")
         return found
@@ -70,23 +78,25 @@ class Checks:
     def flag(self, value: Any, what: str) -> bool:
         """A truth value: a bool or an integer."""
         if not isinstance(value, bool | int | np.bool_):
-            raise self._wrong(f"{what} is {value!r}, must be true or false")
+            raise self._wrong(f"{what} is {shown(value)}, must be true or false")
         return bool(value)
 
     def number(self, value: Any, what: str) -> float:
         """A number."""
+        if isinstance(value, str | bytes | complex):
+            raise self._no_number(value, what)
         try:
             return float(value)
         except (TypeError, ValueError, OverflowError) as error:
-            raise self._wrong(f"{what} is {value!r}, must be a number") from error
+            raise self._no_number(value, what) from error
+
+    def _no_number(self, value: Any, what: str) -> NnconvError:
+        return self._wrong(f"{what} is {shown(value)}, must be a number")
 
     def float32(self, value: Any, what: str) -> float:
         """A number as a C float holds it."""
-        try:
-            with np.errstate(over="ignore"):
-                return float(np.float32(value))
-        except (TypeError, ValueError) as error:
-            raise self._wrong(f"{what} is {value!r}, must be a number") from error
+        with np.errstate(over="ignore"):
+            return float(np.float32(self.number(value, what)))
 
     def bytes_of(self, buffer: Any, what: str, *, writable: bool = False) -> np.ndarray:
         """The bytes of a buffer, not copied: those of an array or of what has a buffer."""
@@ -111,3 +121,12 @@ class Checks:
         if writable and not found.flags.writeable:
             raise self._wrong(f"{what} must be writable")
         return found
+
+
+def shown(value: object) -> str:
+    """A wrong argument, as a message shows it."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        return f"a {type(value).__name__} that is too long to be shown"
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."

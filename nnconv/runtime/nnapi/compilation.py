@@ -16,6 +16,7 @@ from nnconv.formats.nnapi.types import (
     ResultCode,
 )
 from nnconv.runtime.core.cache import CacheSlot
+from nnconv.runtime.core.checks import shown
 from nnconv.runtime.core.program import Program
 from nnconv.runtime.nnapi.device import Device, all_devices
 from nnconv.runtime.nnapi.errors import (
@@ -94,7 +95,7 @@ class Compilation:
             raise bad_data("a device is listed twice")
         for device in chosen:
             if all(device is not known for known in all_devices()):
-                raise bad_data(f"{device!r} is none of the devices")
+                raise bad_data(f"{shown(device)} is none of the devices")
         made = cls.create(model)
         made.devices = chosen
         return made
@@ -166,7 +167,7 @@ class Compilation:
         try:
             self._caching = (os.fsdecode(cache_dir), data)
         except TypeError as error:
-            raise bad_data(f"the folder is {cache_dir!r}, must be a path") from error
+            raise bad_data(f"the folder is {shown(cache_dir)}, must be a path") from error
 
     # ---------------------------------------------------------------- finishing
 

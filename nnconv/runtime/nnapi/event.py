@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnconv.formats.nnapi.types import ResultCode
+from nnconv.runtime.core.checks import shown
 from nnconv.runtime.core.tasks import Task
 from nnconv.runtime.nnapi.errors import Error, bad_data, call, expect
 
@@ -33,7 +34,7 @@ class Event:
         Raises:
             Error: BAD_DATA.
         """
-        raise bad_data(f"descriptor {sync_fence_fd!r} is no sync fence")
+        raise bad_data(f"descriptor {shown(sync_fence_fd)} is no sync fence")
 
     def free(self: Event | None) -> None:
         """Wait for the computation; the event goes when nothing refers to it any more."""

@@ -223,7 +223,7 @@ class Model:
         expect(channel_quant, SymmPerChannelQuantParams, "channel_quant")
         self._demand_open()
         operand = self._operand(index)
-        scales = [float32(scale, "a scale") for scale in channel_quant.scales]
+        scales = [float32(scale, "a scale") for scale in listed(channel_quant.scales, "the scales")]
         dim = integer(channel_quant.channel_dim, "the channel dimension")
         if operand.type is not PER_CHANNEL:
             raise bad_data(f"operand {index} is {operand.type.name}, must be {PER_CHANNEL.name}")

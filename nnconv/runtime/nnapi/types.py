@@ -11,9 +11,12 @@ import numpy as np
 from nnconv.formats.nnapi.check import MOST_BYTES, type_faults
 from nnconv.formats.nnapi.types import NUMPY, OperandCode
 from nnconv.formats.nnapi.wire import Operand
-from nnconv.runtime.nnapi.errors import bad_data, bytes_of, float32, integer
+from nnconv.runtime.core.checks import shown
+from nnconv.runtime.nnapi.errors import bad_data, bytes_of, float32, integer, listed
 
 MOST_INDEX = (1 << 32) - 1
+
+DIMENSIONS = "the dimensions"
 
 EXTENSION = 1 << 16
 """Codes from here on belong to extensions."""
@@ -41,8 +44,13 @@ class OperandType:
         scale: float = 0.0,
         zero_point: int = 0,
     ) -> None:
+        """Take what describes an operand; ``Model.add_operand`` looks at it.
+
+        Raises:
+            Error: BAD_DATA, the dimensions are no list.
+        """
         self.type = type
-        self.dimensions = () if dimensions is None else tuple(dimensions)
+        self.dimensions = () if dimensions is None else listed(dimensions, DIMENSIONS)
         self.scale = scale
         self.zero_point = zero_point
 
@@ -62,8 +70,13 @@ class SymmPerChannelQuantParams:
     __slots__ = ("channel_dim", "scales")
 
     def __init__(self, channel_dim: int, scales: Iterable[float]) -> None:
+        """Take what a model looks at when it gets it.
+
+        Raises:
+            Error: UNEXPECTED_NULL or BAD_DATA, the scales are no list.
+        """
         self.channel_dim = channel_dim
-        self.scales = tuple(scales)
+        self.scales = listed(scales, "the scales")
 
     def __repr__(self) -> str:
         return f"SymmPerChannelQuantParams({self.channel_dim}, {self.scales})"
@@ -76,13 +89,13 @@ def operand_of(type: OperandType) -> Operand:
         Error: BAD_DATA, it breaks a rule of operand types.
     """
     if not isinstance(type, OperandType):
-        raise bad_data(f"{type!r} is no OperandType")
+        raise bad_data(f"{shown(type)} is no OperandType")
     code = integer(type.type, "the type")
     if code >= EXTENSION:
         raise bad_data(f"operand type {code} belongs to an extension; there are none")
     dimensions = [
         integer(extent, f"dimension {i}", low=0, high=MOST_INDEX)
-        for i, extent in enumerate(type.dimensions)
+        for i, extent in enumerate(listed(type.dimensions, DIMENSIONS))
     ]
     if code not in OperandCode.__members__.values():
         raise bad_data(f"there is no operand type {code}")

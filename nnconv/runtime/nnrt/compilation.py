@@ -11,6 +11,7 @@ from nnconv.formats.nnrt.check import structure_findings
 from nnconv.formats.nnrt.device import device_faults
 from nnconv.formats.nnrt.types import PerformanceMode, Priority, ReturnCode
 from nnconv.formats.nnrt.wire import Graph
+from nnconv.runtime.core.checks import shown
 from nnconv.runtime.core.program import Program
 from nnconv.runtime.nnrt import device
 from nnconv.runtime.nnrt.cache import ModelCache
@@ -254,7 +255,7 @@ class Compilation(Handle):
             raise null("config_name")
         value = _demand_buffer(config_value, config_value_size, "config_value")
         if not isinstance(config_name, str) or not config_name:
-            raise invalid(f"config_name is {config_name!r}, must be a text")
+            raise invalid(f"config_name is {shown(config_name)}, must be a text")
         before = self._extensions.get(config_name)
         self._extensions[config_name] = value if before is None else before + b"|" + value
 
@@ -377,7 +378,7 @@ def _path(value: Any, what: str) -> str:
     try:
         return os.fsdecode(value)
     except TypeError as error:
-        raise invalid(f"{what} is {value!r}, must be a path") from error
+        raise invalid(f"{what} is {shown(value)}, must be a path") from error
 
 
 def _demand_buffer(buffer: Any, length: int | None, what: str) -> bytes:

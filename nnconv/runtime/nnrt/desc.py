@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nnconv.formats.nnrt.types import NUMPY, DataType, Format, ReturnCode
+from nnconv.runtime.core.checks import shown
 from nnconv.runtime.nnrt.errors import Error, Handle, call, integer, invalid, listed, null, pointer
 from nnconv.runtime.nnrt.quant import MOST_INT32
 
@@ -61,7 +62,7 @@ class TensorDesc(Handle):
         if name is None:
             raise null("name")
         if not isinstance(name, str):
-            raise invalid(f"name is {name!r}, must be a text")
+            raise invalid(f"name is {shown(name)}, must be a text")
         self.name = name
 
     @call

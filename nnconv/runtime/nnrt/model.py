@@ -328,8 +328,13 @@ def tensor_type_of(value: Any, api: int) -> TensorType:
 
 
 def quant_of(param: QuantParam) -> QuantParams | None:
-    """What parameters say of a tensor; None where they are empty."""
-    parts = (param.scale or (), param.zero_point or (), param.num_bits or ())
+    """What parameters say of a tensor; None where they are empty.
+
+    Raises:
+        Error: INVALID_PARAMETER, they have been set to something else than numbers.
+    """
+    read = QuantParam(param.scale, param.zero_point, param.num_bits)
+    parts = (read.scale or (), read.zero_point or (), read.num_bits or ())
     return QuantParams(*parts) if any(parts) else None
 
 

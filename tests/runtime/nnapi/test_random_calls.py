@@ -15,8 +15,10 @@ SEQUENCES = 150
 CALLS = 40
 
 NUMBERS = [-(1 << 63), -1, 0, 1, 2, 3, 24, 128, 1 << 16, (1 << 32) - 1, 1 << 32, 1 << 64]
+NUMBERS += [10**5000, -(10**5000)]
 
 ODD = [None, "text", b"", 1.5, float("nan"), [], [0], (None,), {}, object(), True, np.zeros((2, 0))]
+ODD += [1j, "1.5", [10**5000], [1j], np.array(3), np.ones(2), iter([1]), int]
 
 
 class Pool:
@@ -39,6 +41,32 @@ class Pool:
         found = self.objects[kind]
         return self.random.choice(found) if found else None
 
+    def odd_or(self, *usual):
+        """Mostly one of these."""
+        if not usual or self.random.random() < 0.2:
+            return self.random.choice([*ODD, *NUMBERS])
+        return self.random.choice(usual)
+
+    def operand_type(self):
+        """A struct, mostly of the right parts."""
+        parts = {
+            "type": self.odd_or(FLOAT, *OperandCode),
+            "dimensions": self.odd_or((2, 3), (), None),
+            "scale": self.odd_or(0.0, 0.5),
+            "zero_point": self.odd_or(0, 3),
+        }
+        struct = OperandType(**parts)
+        if self.random.random() < 0.1:
+            setattr(struct, self.random.choice(list(parts)), self.odd_or())
+        return struct
+
+    def channel_quant(self):
+        """A struct, mostly of the right parts."""
+        struct = nnapi.SymmPerChannelQuantParams(self.odd_or(0, 1), self.odd_or((0.5, 0.25)))
+        if self.random.random() < 0.1:
+            struct.scales = self.odd_or((0.5,))
+        return struct
+
     def argument(self, name):
         """A value for a parameter, mostly of the right kind."""
         if self.random.random() < 0.1:
@@ -57,6 +85,7 @@ class Pool:
                 OperandType(OperandCode.MODEL),
                 OperandType(OperandCode.TENSOR_QUANT8_ASYMM, (0, 3), 0.5, 3),
                 *OperationCode,
+                *(made(self.operand_type) for _ in range(8)),
             ],
             "buffer": [array(), np.int32(0), bytes(24), bytearray(24), array()[:, ::2], None],
             "devices": [[self.pick("Device")], [device(REFERENCE)]],
@@ -65,7 +94,10 @@ class Pool:
             "dependencies": [[], [self.pick("Event")]],
             "token": [TOKEN],
             "cache_dir": ["nowhere"],
-            "channel_quant": [nnapi.SymmPerChannelQuantParams(0, (0.5, 0.5))],
+            "channel_quant": [
+                nnapi.SymmPerChannelQuantParams(0, (0.5, 0.5)),
+                made(self.channel_quant),
+            ],
             "frequency": [0.5],
         }
         return self.random.choice(choices.get(name, [0, 0, 1, 2, 3, 24, *NUMBERS]))
@@ -85,6 +117,14 @@ class Pool:
             return
         if type(result).__name__ in self.objects:
             self.objects[type(result).__name__].append(result)
+
+
+def made(make):
+    """What is made; None where that is refused."""
+    try:
+        return make()
+    except nnapi.Error:
+        return None
 
 
 def read_names(call):

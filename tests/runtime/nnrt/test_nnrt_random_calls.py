@@ -25,8 +25,10 @@ SEQUENCES = 150
 CALLS = 40
 
 NUMBERS = [-(1 << 63), -1, 0, 1, 2, 3, 24, 128, 200, (1 << 31), (1 << 32) - 1, 1 << 64]
+NUMBERS += [10**5000, -(10**5000)]
 
 ODD = [None, "text", b"", 1.5, float("nan"), [], [0], (None,), {}, object(), True, np.zeros((2, 0))]
+ODD += [1j, "1.5", [10**5000], [1j], np.array(3), np.ones(2), iter([1]), int]
 
 KINDS = {
     "model": "Model",
@@ -62,10 +64,43 @@ class Pool:
         found = self.objects[kind]
         return self.random.choice(found) if found else None
 
+    def odd_or(self, *usual):
+        """Mostly one of these."""
+        if not usual or self.random.random() < 0.2:
+            return self.random.choice([*ODD, *NUMBERS])
+        return self.random.choice(usual)
+
+    def tensor(self):
+        """A struct, mostly of the right parts."""
+        parts = {
+            "data_type": self.odd_or(*DataType),
+            "dimensions": self.odd_or((2, 3), (), None),
+            "quant_param": self.odd_or(made(self.quant_param), self.pick("QuantParam"), None),
+            "type": self.odd_or(*TensorType),
+        }
+        struct = Tensor(**parts)
+        if self.random.random() < 0.1:
+            setattr(struct, self.random.choice(list(parts)), self.odd_or())
+        return struct
+
+    def quant_param(self):
+        """A struct, mostly of the right parts."""
+        parts = {
+            "scale": self.odd_or(0.5, [0.5, 0.25], None),
+            "zero_point": self.odd_or(3, [0, 0], None),
+            "num_bits": self.odd_or(8, [8, 8], None),
+        }
+        struct = nnrt.QuantParam(**parts)
+        if self.random.random() < 0.1:
+            setattr(struct, self.random.choice(list(parts)), self.odd_or())
+        return struct
+
     def argument(self, name):
         """A value for a parameter, mostly of the right kind."""
         if self.random.random() < 0.1:
             return self.random.choice([*ODD, *NUMBERS])
+        if name == "quant_param" and self.random.random() < 0.5:
+            return made(self.quant_param)
         if name in KINDS:
             return self.pick(KINDS[name])
         choices = {
@@ -75,6 +110,7 @@ class Pool:
                 Tensor(DataType.INT8, (), None, TensorType.ADD_ACTIVATIONTYPE),
                 Tensor(DataType.INT8, (2,), self.pick("QuantParam")),
                 Tensor(99, (0,)),
+                *(made(self.tensor) for _ in range(5)),
             ],
             "op": [OperationType.ADD, OperationType.ADD, *OperationType],
             "tensor_type": [0, *TensorType],
@@ -109,6 +145,14 @@ class Pool:
             return
         if type(result).__name__ in self.objects:
             self.objects[type(result).__name__].append(result)
+
+
+def made(make):
+    """What is made; None where that is refused."""
+    try:
+        return make()
+    except nnrt.Error:
+        return None
 
 
 @pytest.mark.parametrize("seed", range(SEQUENCES))
