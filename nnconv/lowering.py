@@ -173,7 +173,10 @@ def to_nnapi(
         model.format != "nnapi" and not in_floats and any(map(computes_wide_codes, model.graphs()))
     )
     if wide:
-        notes.append("16-bit codes are computed with as floats: NNAPI has no operations on them")
+        notes.append(
+            "16-bit codes are computed with as floats, and rounded as they were: NNAPI has no "
+            "operations on them; `--quant float` leaves out the rounding"
+        )
     passes = nnapi_passes(layout, fold_qdq=fold, in_floats=in_floats, wide=wide, level=level)
     if model.format == "nnapi":
         _keep_own_forms(passes)
@@ -331,6 +334,7 @@ def tflite_passes(
     from nnconv.passes.hybrids import HybridsPass
     from nnconv.passes.join_codes import JoinCodesPass
     from nnconv.passes.join_products import JoinProductsPass
+    from nnconv.passes.merge_equal import MergeEqualPass
     from nnconv.passes.narrow_indices import NarrowIndicesPass
     from nnconv.passes.pixel_shuffles import PixelShufflesPass
     from nnconv.passes.prune import PrunePass
@@ -361,6 +365,7 @@ def tflite_passes(
         fold_qdq or FoldQdqPass(),
         *([] if in_floats else [HybridsPass()]),
         PrunePass(),
+        MergeEqualPass(),
         FuseActivationsPass(),
         RaiseRowsPass(),
         PixelShufflesPass(),
