@@ -82,6 +82,14 @@ def gather_from_front(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(op.replace(from_end=False), [x, places])]
 
 
+def gather_by_int32(node: Node, b: Builder) -> list[Value] | None:
+    """Gather with indices of fewer bits, which kernels may lack."""
+    op, (x, indices) = node.op, _operands(node, 2)
+    if indices.dtype.bits >= DType.INT32.bits:
+        return None
+    return [b.add(op, [x, as_int32(b, indices)], quant=x.quant)]
+
+
 def gather_nd_from_front(node: Node, b: Builder) -> list[Value] | None:
     """GatherNd: with indices that count from the front, and places of their own for batches."""
     op, (x, indices) = node.op, _operands(node, 2)
@@ -224,7 +232,7 @@ def unique_slices(node: Node, b: Builder) -> Sequence[Value] | None:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    g.Gather: (gather_stretch, gather_from_front, gather_of_batches),
+    g.Gather: (gather_by_int32, gather_stretch, gather_from_front, gather_of_batches),
     g.GatherNd: (gather_nd_from_front, gather_nd_of_rows),
     g.GatherElements: (gather_elements,),
     g.Compress: (compress,),

@@ -11,7 +11,7 @@ from nnconv.decompositions.arithmetic import Arithmetic
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.quant import quantize
+from nnconv.ir.quant import dequantize, quantize
 from nnconv.ir.types import static_shape
 from nnconv.ops.elementwise import FloorMod, Maximum, Minimum, Select
 from nnconv.ops.gather import Gather
@@ -57,14 +57,27 @@ def cut_first(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(op.replace(before=before, after=after), [left, *node.inputs[1:]], quant=x.quant)]
 
 
+def tell_value(node: Node, b: Builder) -> list[Value] | None:
+    """Of a number that is a constant: as an attribute."""
+    op, x = _operand(node)
+    number = node.inputs[2] if node.inputs[2:] else None
+    if number is None or number.data is None or number.data.size != 1 or x.quant != number.quant:
+        return None
+    data = number.data if number.quant is None else dequantize(number.data, number.quant)
+    value = float(data.reshape(()))
+    if number.quant is None and data.reshape(()) != value:
+        return None
+    return [b.add(op.replace(value=value), [x, *node.inputs[1:2]], quant=x.quant)]
+
+
 def choose(node: Node, b: Builder) -> list[Value] | None:
-    """Of a number that is given at run time: zeros, in whose places that number is chosen."""
+    """Of a number that is an operand: zeros, in whose places that number is chosen."""
     op, x = _operand(node)
     shape, number = static_shape(node.outputs[0].shape), node.inputs[2] if node.inputs[2:] else None
     if op.mode is not PadMode.CONSTANT or op.before is None or op.after is None or number is None:
         return None
     own = static_shape(x.shape)
-    if number.data is not None or shape is None or own is None or x.quant != number.quant:
+    if shape is None or own is None or x.quant != number.quant:
         return None
     if prod(shape) > MOST_ELEMENTS or min((*op.before, *op.after), default=0) < 0:
         return None
@@ -276,6 +289,7 @@ def _length(x: Value, axis: int, a: Arithmetic) -> Value:
 
 PAD = (
     cut_first,
+    tell_value,
     choose,
     in_pairs,
     pick,

@@ -128,7 +128,7 @@ def _inline(value: Any, dtype: np.dtype[Any]) -> Array:
             if isinstance(entry, float) or not info.min <= entry <= info.max:
                 raise JsonError(f"an element is no {dtype.name}")
         return np.array(values, dtype)
-    most = 1e39 if dtype.itemsize < 8 else 1.7e308
+    most = 1e39 if dtype.itemsize < 8 else float(np.finfo(dtype).max)
     if any(isinstance(entry, bool) or abs(entry) > most for entry in values):
         raise JsonError(f"an element is no {dtype.name}")
     with np.errstate(over="ignore"):

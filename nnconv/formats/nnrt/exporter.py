@@ -41,7 +41,7 @@ from nnconv.formats.nnrt.wire import Operation, QuantParams, Tensor
 from nnconv.ir.dtype import DType
 from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Activation, Op, QuantRule
+from nnconv.ir.op import Activation, Op, QuantRule, Role
 from nnconv.ir.types import Shape, TensorType
 from nnconv.ops.quantize import Dequantize, Quantize
 
@@ -240,9 +240,11 @@ class Target(IndexedExport):
         ):
             if self.tensors[index].data_type not in formal.types:
                 types = frozenset(DTYPES[kind] for kind in formal.types) - self._codes_alone(spec)
-                seen = self.tensors[index].data_type.name
+                seen = self.tensors[index].data_type
                 raise Refused(
-                    f"{spec.name}: {formal.name} is {seen}", types=types, operands=operands
+                    f"{spec.name}: {formal.name} is {seen.name}",
+                    types=None if _is_of_index(node, DTYPES[seen]) else types,
+                    operands=operands,
                 )
         for fault in (
             *operation_faults(operation, graph, self.api),
@@ -425,3 +427,12 @@ def without_unread(graph: WireGraph) -> WireGraph:
         api=graph.api,
         name=graph.name,
     )
+
+
+def _is_of_index(node: Node, dtype: DType) -> bool:
+    """Whether it is index operands of a node that have a type, not its data."""
+    kinds: dict[Role, set[DType]] = {role: set() for role in Role}
+    for i, value in enumerate(node.inputs):
+        if value is not None:
+            kinds[node.op.role(i)].add(value.dtype)
+    return dtype in kinds[Role.INDEX] - kinds[Role.DATA]

@@ -14,8 +14,20 @@ from nnconv.ir.graph import Graph, Model, Signature
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType
 from nnconv.lowering import one_entry, to_nnrt
-from nnconv.ops import blocks, elementwise, norm, pool, reduce, resize, slices
-from nnconv.ops.quantize import Dequantize, Quantize
+from nnconv.ops import (
+    blocks,
+    elementwise,
+    norm,
+    numeric,
+    pool,
+    reduce,
+    resize,
+    segment,
+    slices,
+    window,
+)
+from nnconv.ops.gather import Gather, Reduction, ScatterNd
+from nnconv.ops.quantize import Dequantize, FakeQuant, Quantize
 from nnconv.ops.spatial import Padding
 from nnconv.ops.svdf import QuantizedSvdf
 
@@ -95,6 +107,30 @@ CASES = {
         [floats(5, 4), np.asarray([1, 0], np.int32), np.asarray([4, 3], np.int32)], [],
     ),
     "reversed": (slices.Reverse(axes=(0, 2)), [floats(2, 3, 4)], []),
+    "bits that differ": (elementwise.BitwiseXor(), [WIDE, WIDE[::-1].copy()], []),
+    "bits in common": (numeric.BitwiseAnd(), [WIDE, WIDE[::-1].copy()], []),
+    "bits moved down": (elementwise.RightShift(), [WIDE, np.abs(WIDE) % 32], []),
+    "signs": (numeric.PlainSign(), [floats(3, 5)], []),
+    "gaps": (window.Dilate(dilations=(2, 3)), [floats(3, 4)], [np.float32(7)]),
+    "windows": (
+        window.ReduceWindow(
+            reduction=Reduction.MAX, window=(2, 3), stride=(1, 2), dilation=(1, 1)
+        ),
+        [floats(4, 7), floats()], [],
+    ),
+    "buckets": (segment.Bucketize(boundaries=(-0.5, 0.0, 1.0)), [floats(3, 5)], []),
+    "sums of segments": (
+        segment.Segment(reduction=Reduction.ADD, num_segments=4), [floats(3, 2)],
+        [np.asarray([3, 0, 3], np.int32)],
+    ),
+    "rows put at places": (
+        ScatterNd(), [floats(4, 3), floats(2, 3)], [np.asarray([[2], [0]], np.int32)],
+    ),
+    "each sequence reversed": (
+        slices.ReverseSequence(axis=1, batch_axis=0), [floats(2, 4, 3)], [np.asarray([3, 1])],
+    ),
+    "a grid of numbers": (FakeQuant(low=-1.0, high=2.0, bits=4), [floats(3, 5)], []),
+    "places of few bits": (Gather(axis=0), [floats(4, 3), np.asarray([2, 0], np.int16)], []),
 }  # fmt: skip
 
 
@@ -103,6 +139,8 @@ def model_of(op, inputs, constants, **quant):
     b = Builder(graph)
     values = [b.input(f"x{i}", DType.of(a), a.shape) for i, a in enumerate(inputs)]
     values += [b.const(array) for array in constants]
+    if isinstance(op, ScatterNd):
+        values = [values[0], values[2], values[1]]
     graph.outputs = [b.add(op, values, **quant)]
     graph.outputs[0].name = "y"
     return Model([Signature("", graph)])
@@ -266,3 +304,9 @@ def test_codes_of_channels_that_nothing_converts_have_the_first_dimension():
     assert not x.uses
     with pytest.raises(UnsupportedError, match="first dimension"):
         to_nnrt(Model([Signature("", graph)]))
+
+
+def test_codes_of_4_bits_are_refused():
+    model = model_of(Quantize(dtype=DType.INT4), [floats(3)], [], quant=Quant.per_tensor(0.5, 0))
+    with pytest.raises(UnsupportedError, match="NNRt has no int4"):
+        to_nnrt(one_entry(model, model.main))

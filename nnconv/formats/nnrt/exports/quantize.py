@@ -15,6 +15,9 @@ from nnconv.ops.quantize import Bitcast, Cast, Dequantize, LooseCast, Quantize
 
 def _convert(t: Target, x: Value, y: Value) -> None:
     """QUANT_DTYPE_CAST, which names the dimension of scales per channel."""
+    for value in (x, y):
+        if value.dtype not in FROM_DTYPE:
+            raise t.refused(f"NNRt has no {value.dtype}")
     params = {"srcT": int(FROM_DTYPE[x.dtype]), "dstT": int(FROM_DTYPE[y.dtype])}
     for value in (x, y):
         quant = value.quant
