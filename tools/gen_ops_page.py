@@ -45,15 +45,15 @@ Made by `tools/gen_ops_page.py` from the tables that reading and writing use; do
 An op of a file becomes one op, or a few, of the IR (`nnconv/ops`), and these become TFLite
 operators, ONNX nodes of the standard domain, or operations of NNAPI or NNRt. Which ones depends on
 types, shapes, quantization and version: the tables name the main ones. What merely joins them
-(Cast, DequantizeLinear, Reshape, Slice, Add ...) is named where there is nothing else. An op that
-TFLite lacks is decomposed into others of the IR.
+(Cast, DequantizeLinear, Reshape, Slice, Add ...) is named where there is nothing else. What a
+format lacks is decomposed into other ops of the IR.
 """
 
 WRITTEN = """\
 Numbers behind operations are NNAPI's feature level and NNRt's API version that brought them; some
-types and forms need more, which `nnconv check` tells. An op without an operation there is
-decomposed like for TFLite, if it can be. All of these run on the reference backend, on onnxruntime
-as the ONNX that is named, and on LiteRT as the TFLite.
+types and forms need more, which `nnconv check` tells. What TFLite, NNAPI or NNRt has no operation
+for, or none of a type or form, is done with the ops of the last column, if it can be. All of these
+run on the reference backend, on onnxruntime as the ONNX that is named, and on LiteRT as the TFLite.
 """
 
 AROUND = {"Cast", "QuantizeLinear", "DequantizeLinear"}
@@ -184,12 +184,13 @@ def render() -> str:
             op.__name__,
             stem,
             ", ".join(onnx_nodes(op)),
-            ", ".join(tflite_operators(op)) or ", ".join(f"*{n}*" for n in parts_written(op)),
+            ", ".join(tflite_operators(op)),
             *(called(kind, op) for kind in ("nnapi", "nnrt")),
+            ", ".join(parts_written(op)),
         ]
         for op, stem in op_classes().items()
     ]
-    lines += table(["IR", "family", "ONNX", "TFLite, or *IR*", "NNAPI", "NNRt"], rows)
+    lines += table(["IR", "family", "ONNX", "TFLite", "NNAPI", "NNRt", "or else"], rows)
     return "\n".join(lines)
 
 
