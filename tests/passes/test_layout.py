@@ -9,16 +9,12 @@ import pytest
 from nnconv.backends.reference.executor import run_graph
 
 from nnconv.ir import Activation, Builder, DType, Graph, Layout, Model, Quant, Signature, Value
-from nnconv.ir.graph import State
-from nnconv.ir.types import Dim
-from nnconv.ir.verifier import verify_model
 from nnconv.ops import elementwise as e
 from nnconv.ops import reduce as r
 from nnconv.ops.conv import Conv2D
 from nnconv.ops.gather import Gather
 from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.norm import L2Normalization, LogSoftmax, Softmax
-from nnconv.ops.pool import MaxPool2D
 from nnconv.ops.quantize import Cast
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
 from nnconv.ops.shape import Concat, Reshape, ShapeOf, Split, Squeeze, Tile, Transpose, Unsqueeze
@@ -26,70 +22,9 @@ from nnconv.ops.slices import Pad, Slice
 from nnconv.ops.spatial import Padding
 from nnconv.passes.base import run_passes
 from nnconv.passes.layout import LayoutPass
-from nnconv.passes.prune import PrunePass
+from support.image_nets import F32, Net, arrays, count, move
 
-F32 = DType.FLOAT32
-
-
-class Net:
-    """A graph under construction, with short words for what image networks are made of."""
-
-    def __init__(self, *shape: Dim, dtype: DType = F32) -> None:
-        self.rng = np.random.default_rng(0)
-        self.graph = Graph("net")
-        self.b = Builder(self.graph)
-        self.x = self.b.input("x", dtype, shape or (2, 4, 5, 3))
-
-    def floats(self, *shape: int) -> Value:
-        return self.b.const(self.rng.standard_normal(shape).astype(np.float32))
-
-    def floats16(self, *shape: int) -> Value:
-        return self.b.const(self.rng.standard_normal(shape).astype(np.float16))
-
-    def conv(self, x: Value, filters: int, size: int = 1, stride: int = 1) -> Value:
-        depth = x.shape[-1]  # type: ignore[index]
-        edge = (size // 2, size // 2)
-        op = Conv2D(stride=(stride, stride), dilation=(1, 1), padding=Padding(edge, edge))
-        return self.b.add(op, [x, self.floats(filters, size, size, depth), self.floats(filters)])
-
-    def out(self, *values: Value) -> None:
-        self.graph.outputs += values
-
-
-def arrays(graph: Graph, *, extent: int = 3) -> list[np.ndarray]:
-    rng = np.random.default_rng(1)
-    return [
-        rng.standard_normal(tuple(d if isinstance(d, int) else extent for d in value.shape)).astype(
-            value.dtype.numpy
-        )
-        for value in graph.inputs
-    ]
-
-
-def count(graph: Graph, kind: type = Transpose) -> int:
-    return sum(isinstance(node.op, kind) for node in graph.nodes)
-
-
-def move(graph: Graph, *, extent: int = 3) -> int:
-    """Run the pass, compare before and after, and give the number of transposes left."""
-    inputs = arrays(graph, extent=extent)
-    before = run_graph(graph, inputs)
-    names = [(v.name, v.type) for v in graph.inputs]
-    model = Model([Signature("", graph)])
-    verify_model(model)
-    run_passes(model, [PrunePass(), LayoutPass(Layout.NCHW), PrunePass()], verify=True)
-    assert [(v.name, v.type) for v in graph.inputs] == names
-    for node in graph.nodes:
-        if isinstance(node.op, Conv2D | MaxPool2D):
-            assert node.op.layout is Layout.NCHW
-    after = run_graph(graph, inputs)
-    for old, new in zip(before, after, strict=True):
-        assert old.shape == new.shape
-        np.testing.assert_allclose(new, old, rtol=1e-5, atol=1e-5)
-    return count(graph)
-
-
-# ---------------------------------------------------------------- K02 to K04
+# ---------------------------------------------------------------- constants and operands
 
 
 def test_nothing_but_the_interface_is_transposed():
@@ -155,7 +90,7 @@ def test_an_operand_of_unknown_extents_is_lifted():
     np.testing.assert_allclose(run_graph(net.graph, inputs)[0], before[0], rtol=1e-5, atol=1e-5)
 
 
-# ---------------------------------------------------------------- K06: ops with axes
+# ---------------------------------------------------------------- ops with axes
 
 
 def _pair(build: Callable[[Net, Value], Value | Sequence[Value]]) -> int:
@@ -444,67 +379,3 @@ def test_quantized_parameters_follow():
     run_passes(Model([Signature("", graph)]), [LayoutPass(Layout.NCHW)], verify=True)
     assert count(graph) == 2
     np.testing.assert_array_equal(run_graph(graph, inputs)[0], before[0])
-
-
-# ---------------------------------------------------------------- K07: the interface
-
-
-def _moved(net: Net, **extra: object) -> tuple[Model, LayoutPass]:
-    model = Model([Signature("", net.graph, **extra)])  # type: ignore[arg-type]
-    layout = LayoutPass(Layout.NCHW, edge=model.main)
-    run_passes(model, [layout, PrunePass()], verify=True)
-    return model, layout
-
-
-def test_interface_moves_on_request():
-    net = Net()
-    y = net.conv(net.x, 6)
-    flat = net.b.add(r.ReduceMax(axes=(1, 2)), [y])
-    y.name, flat.name = "y", "flat"
-    net.out(y, flat, y)
-    inputs = arrays(net.graph)
-    before = run_graph(net.graph, inputs)
-    model, layout = _moved(net)
-    assert layout.moved_io == ["x", "y"]
-    assert count(net.graph) == 0
-    assert [v.shape for v in (*model.inputs, *model.outputs)] == [
-        (2, 3, 4, 5),
-        (2, 6, 4, 5),
-        (2, 6),
-        (2, 6, 4, 5),
-    ]
-    after = run_graph(net.graph, [inputs[0].transpose(0, 3, 1, 2)])
-    np.testing.assert_allclose(after[0].transpose(0, 2, 3, 1), before[0], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(after[1], before[1], rtol=1e-5, atol=1e-5)
-
-
-def test_bilinear_resize_moves_with_the_interface():
-    net = Net()
-    net.out(net.conv(net.b.add(ResizeBilinear(size=(8, 10)), [net.x]), 4))
-    _, layout = _moved(net)
-    assert layout.moved_io[:1] == ["x"]
-    assert count(net.graph) == 0
-
-
-def test_inputs_outside_regions_stay():
-    net = Net()
-    other = net.b.input("other", F32, (2, 3, 4, 5))
-    net.out(net.conv(net.x, 4), net.b.add(Reshape(shape=(-1,)), [other]))
-    _, layout = _moved(net)
-    assert "other" not in layout.moved_io
-    assert net.graph.inputs[1].shape == (2, 3, 4, 5)
-
-
-def test_states_keep_their_layout_and_are_found_again():
-    net = Net()
-    held = net.b.input("held", F32, (2, 4, 5, 6))
-    following = net.b.add(e.Add(), [net.conv(net.x, 6), held])
-    net.out(net.conv(following, 2), following)
-    state = State(held, following, np.zeros((2, 4, 5, 6), np.float32), "held")
-    model, layout = _moved(net, states=(state,))
-    assert layout.moved_io[:1] == ["x"]
-    assert "held" not in layout.moved_io
-    assert net.graph.inputs[1] is held
-    (found,) = model.states
-    assert found.output is net.graph.outputs[1]
-    assert found.output.shape == (2, 4, 5, 6)

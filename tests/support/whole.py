@@ -95,3 +95,26 @@ def conv(
     made = b.op(op, operands, [(first.dtype, shape, quant)], options=chosen)
     assert isinstance(made, Tensor)
     return made
+
+
+def layer(
+    b: TfliteBuilder,
+    x: Tensor,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    *,
+    scale: float,
+    y: tuple[str, Any],
+    bias_scale: float | None = None,
+    **options: Any,
+) -> Tensor:
+    """A FULLY_CONNECTED of quantized weights [O, I]."""
+    weights = b.const(w, quant=(scale, 0))
+    offset = None
+    if bias is not None:
+        offset = b.const(bias, quant=None if bias_scale is None else (bias_scale, 0))
+    shape = (*x.shape[:-1], w.shape[0])
+    result = (y[0], shape, y[1])
+    made = b.op("FULLY_CONNECTED", [x, weights, offset], [result], options=options)
+    assert isinstance(made, Tensor)
+    return made
