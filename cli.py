@@ -18,6 +18,8 @@ from nnconv.arguments import (
     MODEL_FILE,
     SEED,
     SHAPES_OPTION,
+    TARGET_FILE,
+    TARGET_FOLDER,
     THREADS,
     by_name,
     choice_option,
@@ -119,7 +121,7 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("src", type=MODEL_FILE)
-@click.argument("dst", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("dst", type=TARGET_FILE)
 @click.option("--from", "source_format", type=FORMAT, help="SRC's format. [default: by content]")
 @click.option("--to", "target_format", type=FORMAT, help="DST's format. [default: by suffix]")
 @click.option("--verify", is_flag=True, help="Run both models on the same inputs and compare.")
@@ -203,11 +205,7 @@ def inspect(*, model: Path, show_graph: bool, as_json: bool) -> None:
 @cli.command()
 @click.argument("model", type=MODEL_FILE)
 @INPUTS_OPTION
-@click.option(
-    "--output-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to save each output in, as .npy.",
-)
+@click.option("--output-dir", type=TARGET_FOLDER, help="Folder to save each output in, as .npy.")
 @click.option(
     "--device",
     default="onnxruntime:cpu",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -40,7 +41,19 @@ class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
         return name, shape
 
 
-MODEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+class FileName(click.Path):
+    """The name of a file or folder; no system has any with a NUL byte."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse what the system would choke on, then do what ``click.Path`` does."""
+        if "\0" in os.fspath(value):
+            self.fail(f"{os.fspath(value)!r} has a NUL byte", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+MODEL_FILE = FileName(exists=True, dir_okay=False, path_type=Path)
+TARGET_FILE = FileName(dir_okay=False, path_type=Path)
+TARGET_FOLDER = FileName(file_okay=False, path_type=Path)
 SEED = click.IntRange(min=0)
 THREADS = click.IntRange(min=0, max=1024)
 LEVEL_OPTION = click.option(

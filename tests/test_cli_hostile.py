@@ -122,6 +122,33 @@ def test_a_name_that_is_too_long_is_a_usage_error(length, good, capsys):
     assert "can't be written" in err
 
 
+@pytest.mark.parametrize("name", ["\0", "a\0b.onnx", "a\0b.nnapi", "a\0b"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["convert", "GOOD", "NAME"],
+        ["convert", "GOOD", "NAME", "--to", "nnrt"],
+        ["convert", "NAME", "TARGET"],
+        ["inspect", "NAME"],
+        ["check", "NAME", "--to", "onnx"],
+        ["diff", "NAME", "GOOD"],
+        ["diff", "GOOD", "NAME"],
+        ["run", "NAME"],
+        ["run", "GOOD", "--output-dir", "NAME"],
+        ["run", "GOOD", "--input", "x=NAME"],
+    ],
+    ids=" ".join,
+)
+def test_a_name_with_a_nul_byte_is_a_usage_error(name, arguments, good, target, capsys):
+    places = {"GOOD": str(good), "TARGET": str(target), "NAME": name}
+    given = [places.get(each, each.replace("NAME", name)) for each in arguments]
+    assert main(given) == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "null byte" in err.lower() or "NUL byte" in err
+    assert not target.exists()
+
+
 def test_outputs_with_long_names_are_saved(tmp_path, capsys):
     model = tmp_path / "model.tflite"
     b = TfliteBuilder()
