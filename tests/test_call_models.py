@@ -33,9 +33,6 @@ NEWEST = ("nnapi 8", "nnrt 2")
 EACH = 1 if os.environ.get("NNCONV_ALL_TRIPS") == "1" else 8
 """Every so manieth model."""
 
-COARSE = 4
-"""So many tolerances are allowed where onnxruntime computes a model of halves in float32."""
-
 LIMIT = 1 << 21
 """Larger models are left out of the sample."""
 
@@ -105,10 +102,7 @@ def test_what_converts_gives_what_the_source_gives(
         return
     verification = report.verification
     assert verification is not None
-    allowed = COARSE if record["path"].endswith("basic_pitch.fp16.onnx") else 1
-    for output in verification.outputs:
-        assert output.max_abs <= allowed * output.tolerance, output
-        assert not output.wrong_form
+    assert verification.passed, verification.rows()
 
 
 def test_obstacles_are_of_models_that_there_are() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,9 @@ FLOAT_TOLERANCE = 1e-4
 
 HALF_TOLERANCE = 5e-3
 """float16 has 11 bits: each result is rounded at 5e-4, and a few of them meet in each output."""
+
+HALF_STEP = 2.0**-11
+"""What rounding to float16 is off by, at most, as a share of the number."""
 
 DYNAMIC_TOLERANCE = 3e-2
 """Activations rounded to 8 bits, as LiteRT does for int8 weights, are off by up to 1/254 of
@@ -82,8 +86,12 @@ def distance(actual: np.ndarray, expected: np.ndarray) -> Distance:
     return Distance(float(gap.max()), float(largest))
 
 
-def tolerance_of(value: Value, graph: Graph) -> Tolerance:
-    """The tolerance that an output's type, and what leads to it, call for."""
+def tolerance_of(value: Value, graph: Graph, *, rounds_apart: bool = False) -> Tolerance:
+    """The tolerance that an output's type, and what leads to it, call for.
+
+    With ``rounds_apart`` one runtime alone rounds each result of halves to them, as the reference
+    does; others compute with them in float32.
+    """
     nodes = _nodes_behind(value, graph)
     if any(_draws(node) for node in nodes):
         why = "it depends on random numbers, which every runtime draws by itself"
@@ -95,6 +103,10 @@ def tolerance_of(value: Value, graph: Graph) -> Tolerance:
     if any(_is_dynamic(node) for node in nodes):
         why = "int8 weights with float activations: LiteRT rounds the activations to 8 bits itself"
         return Tolerance("relative", DYNAMIC_TOLERANCE, why)
+    rounded = _roundings(nodes) * HALF_STEP if rounds_apart else 0.0
+    if rounded > HALF_TOLERANCE:
+        why = "one runtime alone rounds every result on the way to 11 bits or fewer"
+        return Tolerance("relative", rounded, why)
     if value.dtype in _HALVES:
         return Tolerance("relative", HALF_TOLERANCE, f"{value.dtype}: 11 bits or fewer")
     if any(v.dtype in _HALVES for node in nodes for v in node.outputs):
@@ -115,6 +127,17 @@ def _nodes_behind(value: Value, graph: Graph) -> list[Node]:
             found.append(node)
             wanted.update(v for v in node.inputs if v is not None)
     return found
+
+
+def _roundings(nodes: Sequence[Node]) -> int:
+    """How often numbers are rounded to halves in a row, of nodes that stand the last first."""
+    counts: dict[Value, int] = {}
+    for node in reversed(nodes):
+        before = max((counts.get(v, 0) for v in node.inputs if v is not None), default=0)
+        computes = node.op.quant_rule is QuantRule.REAL
+        for value in node.outputs:
+            counts[value] = before + (computes and value.dtype in _HALVES)
+    return max(counts.values(), default=0)
 
 
 def _draws(node: Node) -> bool:

@@ -15,6 +15,7 @@ from nnconv.diff.compare import Tolerance, tolerance_of
 from nnconv.diff.inputs import check_seed
 from nnconv.diff.verify import (
     DEVICES,
+    SUBSTITUTE,
     TIMEOUT_SECONDS,
     Jobs,
     OutputCheck,
@@ -178,9 +179,14 @@ def _feed(
 def _compare(
     first: _Side, second: _Side, outcomes: list[Outcome], order: list[int], seed: int
 ) -> Verification:
-    tolerances = [tolerance_of(value, first.model.graph) for value in first.model.outputs]
+    apart = SUBSTITUTE in (first.device, second.device) and first.device != second.device
+
+    def allowed(value: Value, side: _Side) -> Tolerance:
+        return tolerance_of(value, side.model.graph, rounds_apart=apart)
+
+    tolerances = [allowed(value, first) for value in first.model.outputs]
     for place, value in zip(order, second.model.outputs, strict=True):
-        tolerances[place] = _wider(tolerances[place], tolerance_of(value, second.model.graph))
+        tolerances[place] = _wider(tolerances[place], allowed(value, second))
     checks: list[OutputCheck | None] = [None] * len(order)
     seeds, runs, notes = [], 0, []
     for number, (wanted, got) in enumerate(zip(*(o.results for o in outcomes), strict=True)):

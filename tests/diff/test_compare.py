@@ -6,6 +6,7 @@ import pytest
 from nnconv.diff.compare import (
     DYNAMIC_TOLERANCE,
     FLOAT_TOLERANCE,
+    HALF_STEP,
     HALF_TOLERANCE,
     Distance,
     Tolerance,
@@ -14,6 +15,12 @@ from nnconv.diff.compare import (
     tolerance_of,
 )
 from nnconv.formats.tflite.reader import read
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph
+from nnconv.ops.elementwise import Tanh
+from nnconv.ops.quantize import Cast
+from nnconv.ops.shape import Reshape, Transpose
 from support.tflite_builder import Quant, TfliteBuilder
 
 NAN, INF = np.nan, np.inf
@@ -139,6 +146,29 @@ def test_float16_on_the_way_is_given_its_rounding():
 
     found = kind_of(build)
     assert (found.kind, found.bound) == ("relative", HALF_TOLERANCE)
+
+
+def halves_in_a_row(count):
+    """So many float16 results computed in a row, and two that are moved."""
+    graph = Graph("net")
+    b = Builder(graph)
+    value = b.input("x", DType.FLOAT16, (2, 3))
+    for _ in range(count):
+        value = b.add(Tanh(), [value])
+    value = b.add(Reshape(shape=(6,)), [b.add(Transpose(perm=(1, 0)), [value])])
+    graph.outputs = [b.add(Cast(dtype=DType.FLOAT32), [value])]
+    return graph
+
+
+def test_halves_in_a_row_that_one_runtime_rounds_are_given_each_rounding():
+    graph = halves_in_a_row(40)
+    (output,) = graph.outputs
+    assert tolerance_of(output, graph).bound == HALF_TOLERANCE
+    found = tolerance_of(output, graph, rounds_apart=True)
+    assert (found.kind, found.bound) == ("relative", 40 * HALF_STEP)
+    assert "rounds every result" in found.why
+    few = halves_in_a_row(3)
+    assert tolerance_of(few.outputs[0], few, rounds_apart=True).bound == HALF_TOLERANCE
 
 
 def test_steps_that_are_quantized_once_more_do_not_count():
