@@ -168,9 +168,6 @@ RUNS = (
 MANY = ("outputNum tensors", "one tensor per position, rank n-1")
 """What is said of outputs of which there may be many."""
 
-SAME_TYPE = ("same as input", "same as the inputs", "same as input1")
-"""What is said of outputs that have the type of the first input of data."""
-
 FIRST_DATA = {
     "FILL": "value",
     "ONE_HOT": "onValue",

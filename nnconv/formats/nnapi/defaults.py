@@ -6,36 +6,8 @@ that it then needs may be lower than that of the model as it was built.
 
 from __future__ import annotations
 
-from nnconv.formats.nnapi.table import MismatchError, Variant, match
-from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operation
-
-
-def without_defaults(model: Model) -> Model:
-    """The model without trailing inputs that are constants of the default value; operands stay."""
-    return Model(
-        _trimmed(model.main), [_trimmed(graph) for graph in model.referenced], relaxed=model.relaxed
-    )
-
-
-def _trimmed(graph: Graph) -> Graph:
-    return Graph(
-        graph.operands,
-        [_trim(operation, graph) for operation in graph.operations],
-        graph.inputs,
-        graph.outputs,
-        name=graph.name,
-    )
-
-
-def _trim(operation: Operation, graph: Graph) -> Operation:
-    try:
-        variant = match(operation, graph).variant
-    except MismatchError:
-        return operation  # for the check to tell
-    count = kept(operation, graph, variant)
-    if count == len(operation.inputs):
-        return operation
-    return Operation(operation.code, operation.inputs[:count], operation.outputs)
+from nnconv.formats.nnapi.table import Variant
+from nnconv.formats.nnapi.wire import Graph, Lifetime, Operation
 
 
 def kept(operation: Operation, graph: Graph, variant: Variant) -> int:

@@ -14,7 +14,6 @@ FILES: Container[Model] = Container(
     build=from_plain,
 )
 
-is_nnapi = FILES.is_own
 read = FILES.read
 write = FILES.write
 from_json = FILES.from_json

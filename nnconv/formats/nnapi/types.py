@@ -75,18 +75,6 @@ def level_code(level: int) -> FeatureLevelCode:
     return FeatureLevelCode(_ENUMS["FeatureLevelCode"][f"FEATURE_LEVEL_{level}"])
 
 
-def level_of_code(code: int) -> int:
-    """The feature level, from 1, of a code; what is newer than all we know counts as the newest.
-
-    Raises:
-        ValueError: for a code below the first.
-    """
-    known = [level for level in LEVELS if level_code(level) <= code]
-    if not known:
-        raise ValueError(f"{code} is no feature level, the first is {level_code(1)}")
-    return known[-1]
-
-
 STORAGE: dict[OperandCode, str] = {
     OperandCode.FLOAT32: "<f4",
     OperandCode.INT32: "<i4",

@@ -14,7 +14,6 @@ FILES: Container[Graph] = Container(
     build=from_plain,
 )
 
-is_nnrt = FILES.is_own
 read = FILES.read
 write = FILES.write
 from_json = FILES.from_json

@@ -144,15 +144,6 @@ class Source(StepSource):
             raise self.fail(f"{name} has {len(values)} elements, must have 1")
         return None if values is None else values[0]
 
-    def known_number(self, name: str) -> Integer:
-        """The only element of an integer input that must be a constant.
-
-        Raises:
-            NotConvertible: when it is computed at run time.
-        """
-        self.required_ints(name)
-        return self.number(name) or 0
-
     # ---------------------------------------------------------------- parameters
 
     def param(self, name: str) -> np.ndarray | None:

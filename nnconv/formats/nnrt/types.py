@@ -59,9 +59,6 @@ NEWEST = VERSIONS[-1]
 LAST_V1_TENSOR_TYPE = TensorType.UNSQUEEZE_AXIS
 """The greatest code of a tensor type that version 1 knows."""
 
-LAST_V1_OPERATION = OperationType.GELU
-"""The greatest code of an operation that version 1 knows."""
-
 STORAGE: dict[DataType, tuple[str, str]] = {
     DataType.BOOL: ("u1", "BOOL"),
     DataType.INT8: ("i1", "I8"),

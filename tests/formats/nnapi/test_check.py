@@ -6,9 +6,9 @@ import pytest
 from nnconv.errors import InvalidModelError
 from nnconv.formats.findings import run_order
 from nnconv.formats.nnapi.check import check, least_level, problems
-from nnconv.formats.nnapi.defaults import without_defaults
 from nnconv.formats.nnapi.types import OperandCode, OperationCode
 from nnconv.formats.nnapi.wire import ChannelQuant, Lifetime, Operand, Operation
+from support.nnapi_defaults import without_defaults
 from support.nnapi_models import FLOAT, INT, NnapiBuilder, add_model, conv_model, if_model
 
 QUANT8 = OperandCode.TENSOR_QUANT8_ASYMM

@@ -4,8 +4,8 @@ import pytest
 
 from nnconv.formats.nnapi import file
 from nnconv.formats.nnapi.check import least_level, problems
-from nnconv.formats.nnapi.defaults import without_defaults
 from support.cts import find_vectors, read_vectors
+from support.nnapi_defaults import without_defaults
 from support.nnapi_models import assert_same
 
 PARTS = 4
@@ -51,5 +51,5 @@ def test_models_are_the_same_after_a_file(vectors):
         again = file.from_json(text)
         assert_same(vector.model, again)
         assert file.to_json(again) == text
-        assert file.is_nnapi(data[:4096], len(data))
-        assert file.is_nnapi(text.encode()[:4096], len(text))
+        assert file.FILES.is_own(data[:4096], len(data))
+        assert file.FILES.is_own(text.encode()[:4096], len(text))
