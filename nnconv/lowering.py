@@ -343,6 +343,7 @@ def tflite_passes(
     from nnconv.passes.respell import RespellPass
     from nnconv.passes.respell_means import RespellMeansPass
     from nnconv.passes.respell_moves import RespellMovesPass
+    from nnconv.passes.spell_dynamic import SpellDynamicPass
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.tidy import TidyPass
     from nnconv.passes.to_floats import ToFloatsPass
@@ -354,7 +355,8 @@ def tflite_passes(
         NarrowIndicesPass(),
         FoldConstantsPass(_evaluate, empty=True),
         WidenHalvesPass(),
-        *([ToFloatsPass(), FoldDynamicPass(), PrunePass()] if in_floats else []),
+        *([ToFloatsPass(), FoldDynamicPass()] if in_floats else [SpellDynamicPass()]),
+        PrunePass(),
         RespellPass(),
         RespellMovesPass(),
         TidyPass(),

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.bits import bitwise_xor, shift_by_division, xor_by_table
-from nnconv.decompositions.constants import scalar
+from nnconv.decompositions.constants import HALF_STEPS, round_small, scalar
 from nnconv.decompositions.floats import of_integers
 from nnconv.decompositions.integers import divide, power, toward_zero
 from nnconv.decompositions.plain import (
@@ -59,17 +59,13 @@ def ceil_by_floor(node: Node, b: Builder) -> Sequence[Value] | None:
     return [b.add(e.Neg(), [b.add(e.Floor(), [b.add(e.Neg(), [x])])])]
 
 
-_HALF_STEPS = 8388608.0
-"""From 2**23 on float32 has no fractions; adding it to smaller numbers rounds them to even."""
-
-
 def round_by_adding(node: Node, b: Builder) -> Sequence[Value] | None:
     """(|x| + 2**23) - 2**23 with the sign of x, where |x| is below 2**23; else x."""
     (x,) = _operands(node)
     if x.dtype is not DType.FLOAT32:
         return None
     size = b.add(e.Abs(), [x])
-    limit = scalar(b, _HALF_STEPS, x)
+    limit = scalar(b, HALF_STEPS, x)
     whole = b.add(e.Sub(), [b.add(e.Add(), [size, limit]), limit])
     signed = b.add(e.Mul(), [whole, b.add(e.Sign(), [x])])
     return [b.add(e.Select(), [b.add(e.Less(), [size, limit]), signed, x])]
@@ -81,10 +77,9 @@ def round_of_bounded(node: Node, b: Builder) -> Sequence[Value] | None:
     bounds = x.producer.op if x.producer is not None else None
     if x.dtype is not DType.FLOAT32 or not isinstance(bounds, e.Clip):
         return None
-    if max(-bounds.low, bounds.high) > _HALF_STEPS / 2:
+    if max(-bounds.low, bounds.high) > HALF_STEPS / 2:
         return None
-    limit = scalar(b, 1.5 * _HALF_STEPS, x)
-    return [b.add(e.Sub(), [b.add(e.Add(), [x, limit]), limit])]
+    return [round_small(x, b)]
 
 
 def abs_by_greatest(node: Node, b: Builder) -> Sequence[Value] | None:
@@ -128,8 +123,8 @@ def floor_by_cut(node: Node, b: Builder) -> Sequence[Value] | None:
     (x,) = _operands(node)
     if x.dtype is not DType.FLOAT32:
         return None
-    limit = scalar(b, _HALF_STEPS, x)
-    bounded = b.add(e.Clip(low=-_HALF_STEPS, high=_HALF_STEPS), [x])
+    limit = scalar(b, HALF_STEPS, x)
+    bounded = b.add(e.Clip(low=-HALF_STEPS, high=HALF_STEPS), [x])
     cut = b.add(Cast(dtype=x.dtype), [b.add(LooseCast(dtype=DType.INT32), [bounded])])
     above = b.add(Cast(dtype=x.dtype), [b.add(e.Less(), [x, cut])])
     whole = b.add(e.Sub(), [cut, above])

@@ -48,7 +48,7 @@ def gemm(node: Node, b: Builder) -> Sequence[Value]:
 
 # -------------------------------------------------------------------- integers
 
-_EXACT_TERMS = (1 << 24) // (255 * 255)
+EXACT_TERMS = (1 << 24) // (255 * 255)
 """So many products of 8-bit numbers less their zero points add up exactly in float32."""
 
 _MOST_PARTS = 1 << 10
@@ -62,15 +62,15 @@ def matmul_integer(node: Node, b: Builder) -> Sequence[Value] | None:
     if x.shape is None or y.shape is None or min(len(x.shape), len(y.shape)) < 2:
         return None
     depth = x.shape[-1] if isinstance(x.shape[-1], int) else y.shape[-2]
-    if not isinstance(depth, int) or depth > _MOST_PARTS * _EXACT_TERMS:
+    if not isinstance(depth, int) or depth > _MOST_PARTS * EXACT_TERMS:
         return None
     left = _less_point(x, points[0] if points else None, b, rows=True)
     right = _less_point(y, points[1] if len(points) > 1 else None, b, rows=False)
     total: Value | None = None
-    for start in range(0, max(depth, 1), _EXACT_TERMS):
-        end = min(start + _EXACT_TERMS, depth)
+    for start in range(0, max(depth, 1), EXACT_TERMS):
+        end = min(start + EXACT_TERMS, depth)
         parts = [left, right]
-        if depth > _EXACT_TERMS:
+        if depth > EXACT_TERMS:
             parts = [_cut(left, -1, start, end, b), _cut(right, -2, start, end, b)]
         part = b.add(LooseCast(dtype=DType.INT32), [b.add(MatMul(), parts)])
         total = part if total is None else b.add(e.Add(), [total, part])

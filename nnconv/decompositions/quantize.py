@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.constants import round_small
 from nnconv.decompositions.places import most_of, never_negative
 from nnconv.decompositions.unsigned import as_float, from_float
 from nnconv.ir.builder import Builder
@@ -26,10 +27,21 @@ from nnconv.ops.reduce import ReduceMax, ReduceMin
 
 
 def decompose_dynamic_quantize(node: Node, b: Builder) -> list[Value] | None:
-    """DynamicQuantize by its formula; where all of x is 0, the step is taken for 1."""
-    x = node.inputs[0]
-    if x is None or x.type.rank is None:
+    """DynamicQuantize by its formula."""
+    x = node.operand(0)
+    if x.type.rank is None:
         return None
+    codes, scale, point = dynamic_codes(x, b)
+    to_byte = Cast(dtype=DType.UINT8)
+    return [b.add(to_byte, [codes]), scale, b.add(to_byte, [point])]
+
+
+def dynamic_codes(x: Value, b: Builder) -> tuple[Value, Value, Value]:
+    """What DynamicQuantize makes of data of known rank: codes, scale and zero point, as float32.
+
+    Where all of x is 0, the step is taken for 1.
+    """
+    assert x.type.rank is not None
     zero, axes = b.const(np.asarray(0, np.float32)), tuple(range(x.type.rank))
     least = b.add(e.Minimum(), [b.add(ReduceMin(axes=axes), [x]), zero])
     greatest = b.add(e.Maximum(), [b.add(ReduceMax(axes=axes), [x]), zero])
@@ -37,12 +49,11 @@ def decompose_dynamic_quantize(node: Node, b: Builder) -> list[Value] | None:
     scale = b.add(e.Div(), [span, b.const(np.asarray(255, np.float32))])
     some = b.add(e.Greater(), [scale, zero])
     step = b.add(e.Select(), [some, scale, b.const(np.asarray(1, np.float32))])
-    whole = b.add(e.Round(), [b.add(e.Div(), [b.add(e.Neg(), [least]), step])])
+    whole = round_small(b.add(e.Div(), [b.add(e.Neg(), [least]), step]), b)
     point = b.add(e.Clip(low=0.0, high=255.0), [whole])
-    steps = b.add(e.Round(), [b.add(e.Div(), [x, step])])
+    steps = round_small(b.add(e.Div(), [x, step]), b)  # 255 at most: x is within its span
     codes = b.add(e.Clip(low=0.0, high=255.0), [b.add(e.Add(), [steps, point])])
-    to_byte = Cast(dtype=DType.UINT8)
-    return [b.add(to_byte, [codes]), scale, b.add(to_byte, [point])]
+    return codes, scale, point
 
 
 def quantize_widened(node: Node, b: Builder) -> list[Value] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.product import MatMulInteger
 from nnconv.ops.quantize import Cast, Dequantize, DynamicQuantize
 from nnconv.passes.base import Pass
+
+Known: TypeAlias = dict[tuple[object, ...], Value]
+"""Real values of weights, by what they are made of."""
 
 _CONVOLUTIONS = {1: Conv1D, 2: Conv2D, 3: Conv3D}
 
@@ -36,7 +39,7 @@ class FoldDynamicPass(Pass):
         """Rewrite one graph; what nothing reads any more is left to prune."""
         modified = False
         outputs = graph.output_set()
-        made: dict[tuple[object, ...], Value] = {}
+        made: Known = {}
         for node in graph.nodes:
             found = _match(node, outputs)
             if found is not None:
@@ -107,35 +110,47 @@ def _weight_scale(scales: Value, of_data: Value) -> np.ndarray | None:
     return data if usable and data.shape[-1:] in ((), (data.size,)) else None
 
 
-def _rewrite(node: Node, found: _Match, made: dict[tuple[object, ...], Value]) -> bool:
-    """Let ``node``, the last one, be the op on floats.
-
-    ``made`` has the weights of products before: several may share theirs, as views of one constant.
-    """
-    product = found.product
-    codes = product.inputs[1]
-    if codes is None or codes.data is None or codes.quant is not None:
+def _rewrite(node: Node, found: _Match, made: Known) -> bool:
+    """Let ``node``, the last one, be the op on floats."""
+    assert node.graph is not None
+    builder = Builder(node.graph, before=node, origin=node.origin)
+    product = float_product(found.product, found.scale, found.x, builder, made)
+    if product is None:
         return False
+    node.op, operands = product
+    node.set_inputs(operands)
+    return True
+
+
+def float_product(
+    product: Node, scale: np.ndarray, x: Value, builder: Builder, made: Known
+) -> tuple[Op, list[Value]] | None:
+    """A product of integers as an op on floats: ``x`` and the weights' codes behind a Dequantize.
+
+    None where that isn't one op. ``made`` has the weights of products before: several may share
+    theirs, as views of one constant.
+    """
+    codes = product.operand(1)
+    if codes.data is None or codes.quant is not None:
+        return None
     points = _points(product.inputs[3] if len(product.inputs) > 3 else None)
     shape = static_shape(codes.shape)
     if points is None or shape is None:
-        return False
-    assert node.graph is not None
-    builder = Builder(node.graph, before=node, origin=node.origin)
+        return None
     op: Op
     if isinstance(product.op, MatMulInteger):
-        if len(shape) != 2 or found.x.type.rank is None:
-            return False
+        if len(shape) != 2 or x.type.rank is None:
+            return None
         shape, op = shape[::-1], FullyConnected()
     else:
         assert isinstance(product.op, ConvInteger)
-        if found.scale.size != 1:
-            return False  # a factor of rank 1 is one for each column, not for each filter
+        if scale.size != 1:
+            return None  # a factor of rank 1 is one for each column, not for each filter
         fields = {n: getattr(product.op, n) for n in ("layout", "stride", "dilation", "padding")}
         op = _CONVOLUTIONS[len(product.op.stride)](**fields, groups=product.op.groups)
-    quant = _quant(found.scale.reshape(-1), points, shape[0])
+    quant = _quant(scale.reshape(-1), points, shape[0])
     if quant is None:
-        return False
+        return None
     view = codes.data
     key = (view.__array_interface__["data"][0], view.shape, view.strides, codes.dtype, quant)
     real = made.get(key)
@@ -144,9 +159,7 @@ def _rewrite(node: Node, found: _Match, made: dict[tuple[object, ...], Value]) -
         weights = builder.const(data, codes.name, quant=quant, dtype=codes.dtype)
         real = builder.add(Dequantize(dtype=DType.FLOAT32), [weights], name=codes.name)
         made[key] = real
-    node.op = op
-    node.set_inputs([found.x, real])
-    return True
+    return op, [x, real]
 
 
 def _points(value: Value | None) -> np.ndarray | None:
