@@ -163,6 +163,10 @@ class Node:
         assert value is not None, f"operand {index} of {self.op.name} is required"
         return value
 
+    def optional(self, index: int) -> Value | None:
+        """An input that may be absent: None where it is, or beyond the last."""
+        return self._inputs[index] if index < len(self._inputs) else None
+
     def set_inputs(self, inputs: Sequence[Value | None]) -> None:
         """Read other values, of any number."""
         for index, value in enumerate(self._inputs):
