@@ -12,15 +12,18 @@ import numpy as np
 
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Activation, Op
-from nnconv.ir.types import static_shape
+from nnconv.ir.op import Activation, Op, Role
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.blocks import BatchToSpace, SpaceToBatch
 from nnconv.ops.dynamic import DynamicReshape
 from nnconv.ops.elementwise import Add, Div, Maximum, Minimum, Mul
 from nnconv.ops.gather import Reduction, ScatterNd
-from nnconv.ops.quantize import Cast
+from nnconv.ops.quantize import Bitcast, Cast
 from nnconv.ops.shape import (
     Concat,
+    Identity,
+    Move,
     Reshape,
     ShapeOf,
     Split,
@@ -325,6 +328,78 @@ def _pair(a: Entry, b: Entry) -> Value | tuple[int, int] | None:
     return sources[0] if sources[0] is sources[1] and sources[0].shape == (2,) else None
 
 
+# -------------------------------------------------------------------- bits
+
+
+def _as_itself(node: Node, outputs: set[Value]) -> bool:
+    """A move of bits of another type, or of widened integers, is one of what they are.
+
+    ``node`` is the Bitcast or Cast behind the move; there must be one behind each of its results.
+    """
+    move = node.operand(0).producer
+    if move is None or not _moves_anything(move):
+        return False
+    if not all(_is_inner(value, outputs) for value in move.outputs):
+        return False
+    rereads = [value.uses[0].node for value in move.outputs]
+    y = node.outputs[0]
+    if not all(
+        type(again.op) is type(node.op)
+        and (again.outputs[0].dtype, again.outputs[0].quant) == (y.dtype, y.quant)
+        for again in rereads
+    ):
+        return False
+    places = [i for i in range(len(move.inputs)) if move.op.role(i) is Role.DATA]
+    sources = [_before(type(node.op), move.operand(i), y.dtype) for i in places]
+    kinds = {_moved_quant(move, source) for source in sources if source is not None}
+    if None in sources or kinds != {y.quant}:
+        return False
+    for place, source in zip(places, sources, strict=True):
+        move.replace_input_with(place, source)
+    for moved, again in zip(move.outputs, rereads, strict=True):
+        moved.type = TensorType(y.dtype, moved.shape, y.quant)
+        if again.outputs[0] in outputs:
+            again.op = Identity()
+            continue
+        again.outputs[0].replace_all_uses_with(moved)
+        assert again.graph is not None
+        again.graph.remove(again)
+    return True
+
+
+def _moves_anything(node: Node) -> bool:
+    """Whether a node moves its data without a look at them, and puts nothing in."""
+    if isinstance(node.op, Concat):
+        return node.op.activation is Activation.NONE
+    return isinstance(node.op, Move) and not isinstance(node.op, Pad | SpaceToBatch | Identity)
+
+
+def _before(kind: type[Op], value: Value, dtype: DType) -> Value | None:
+    """The value of a type that another is, or has the bits or the numbers of."""
+    node = value.producer
+    if node is not None and isinstance(node.op, kind) and node.operand(0).dtype is dtype:
+        return node.operand(0) if kind is Bitcast or _is_within(dtype, value.dtype) else None
+    return value if kind is Bitcast and value.dtype is dtype and value.data is None else None
+
+
+def _is_within(dtype: DType, wider: DType) -> bool:
+    """Whether a type's numbers are all of another's."""
+    if not dtype.is_integer or not wider.is_integer:
+        return False
+    (low, high), (least, most) = dtype.int_range, wider.int_range
+    return least <= low and high <= most
+
+
+def _moved_quant(move: Node, source: Value) -> Quant | None:
+    """The parameters of a value behind a move."""
+    quant, op = source.quant, move.op
+    if quant is None or quant.is_per_tensor:
+        return quant
+    if isinstance(op, Transpose) and op.perm is not None and source.type.rank == len(op.perm):
+        return source.type.permuted(op.perm).quant
+    return None
+
+
 class RespellMovesPass(RulesPass):
     """Makes one op of each spelling, where nothing else reads what is in between.
 
@@ -333,6 +408,8 @@ class RespellMovesPass(RulesPass):
 
     name: ClassVar[str] = "respell_moves"
     rules: ClassVar[Mapping[type[Op], Rule]] = {
+        Bitcast: _as_itself,
+        Cast: _as_itself,
         Concat: _as_stack,
         DynamicReshape: _as_blocks,
         Split: _as_unstack,
