@@ -20,6 +20,7 @@ from nnconv.backends.base import (
     aliases,
     check_options,
     check_threads,
+    interface_names,
     one_line,
     refusal,
     refuse_shapes,
@@ -212,8 +213,12 @@ class OnnxRuntimeExecutable(Executable):
         ranked = all(argument.shape for argument in (*taken, *given))
         unranked = frozenset() if ranked else _unranked(content)
         inputs = {i.name: self._info(i, quants, unranked) for i in taken}
-        outputs = {o.name: self._info(o, quants, unranked) for o in given}
-        self._results = list(outputs)
+        self._asked = [o.name for o in given]  # one of them may be there twice
+        self._results = interface_names(self._asked, "output")
+        outputs = {
+            name: self._info(o, quants, unranked)._replace(name=name)
+            for name, o in zip(self._results, given, strict=True)
+        }
         self.states = tuple(
             StateInfo(inputs[s["input"]], s["output"], _initial(inputs[s["input"]], s["initial"]))
             for s in _note(notes, "nnconv.states", [])
@@ -243,7 +248,7 @@ class OnnxRuntimeExecutable(Executable):
         seconds = current_limits().seconds_left()
         try:
             if seconds is None:
-                results = self._session.run(self._results, dict(feeds))
+                results = self._session.run(self._asked, dict(feeds))
             else:
                 results = self._execute_within(seconds, feeds)
         except self._errors as error:
@@ -257,7 +262,7 @@ class OnnxRuntimeExecutable(Executable):
         fits = all(map(_is_bindable, self.inputs, inputs)) and all(
             map(_is_bindable, self.outputs, outputs)
         )
-        if self.states or not fits:
+        if self.states or not fits or self._asked != self._results:
             return None
         session, binding = self._session, self._session.io_binding()
         for info, array in zip(self.inputs, inputs, strict=True):
@@ -285,7 +290,7 @@ class OnnxRuntimeExecutable(Executable):
         timer.daemon = True
         timer.start()
         try:
-            return self._session.run(self._results, dict(feeds), options)
+            return self._session.run(self._asked, dict(feeds), options)
         except self._errors as error:
             if options.terminate:
                 raise DeadlineError("the run took longer than it may") from error

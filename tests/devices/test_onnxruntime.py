@@ -56,6 +56,19 @@ def test_input_of_unknown_rank_takes_any(tmp_path):
         executable.run({"a": b, "b": np.ones(1, np.float32)})
 
 
+def test_an_output_that_is_listed_twice_is_there_twice(tmp_path):
+    nodes = [helper.make_node("Neg", ["a"], ["c"])]
+    path = save(tmp_path / "n.onnx", nodes, [value("a", [2])], [value("c", [2])] * 2)
+    executable = compile_for(path)
+    a = np.array([1, -2], np.float32)
+    results = executable.run({"a": a})
+    assert list(results) == ["c", "c_1"]
+    assert all(np.array_equal(found, -a) for found in results.values())
+    assert executable.bind([a], [np.zeros(2, np.float32)] * 2) is None
+    for target in ("n.tflite", "again.onnx"):
+        assert nnconv.convert(path, tmp_path / target, verify=True).verified
+
+
 @pytest.mark.parametrize("option", [{"signature": "f"}, {"input_shapes": {"a": (1, 2)}}])
 def test_file_that_runs_as_it_is_takes_no_other_interface(tmp_path, option):
     with pytest.raises(UsageError, match="must be left out"):
