@@ -114,12 +114,15 @@ def gather_nd_of_rows(node: Node, b: Builder) -> list[Value] | None:
     op, (x, indices) = node.op, _operands(node, 2)
     assert isinstance(op, g.GatherNd)
     depth = indices.shape[-1] if indices.shape else None
-    dims, result = static_shape(x.shape), static_shape(node.outputs[0].shape)
+    dims, result = static_shape(x.shape), node.outputs[0].shape
     if op.batch_dims or not isinstance(depth, int) or not depth or dims is None or result is None:
         return None
+    if sum(not isinstance(extent, int) for extent in result) > 1 or 0 in dims:
+        return None
+    target = tuple(extent if isinstance(extent, int) else -1 for extent in result)
     rows = b.add(s.Reshape(shape=(prod(dims[:depth]), *dims[depth:])), [x], quant=x.quant)
     picked = b.add(g.Gather(axis=0), [rows, linear(b, x, indices)], quant=x.quant)
-    return [b.add(s.Reshape(shape=result), [picked], quant=x.quant)]
+    return [b.add(s.Reshape(shape=target), [picked], quant=x.quant)]
 
 
 def _spread(b: Builder, numbers: Value, axis: int, shape: Value) -> Value:

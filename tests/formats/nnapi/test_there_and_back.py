@@ -7,7 +7,11 @@ import nnconv
 from nnconv.formats.nnapi import file
 from nnconv.formats.nnapi.types import OperandCode, OperationCode
 from nnconv.formats.nnapi.wire import ChannelQuant, Lifetime
+from nnconv.ir import DType
+from nnconv.ops.gather import GatherNd
+from nnconv.ops.shape import BroadcastTo
 from support.nnapi_models import INT, NnapiBuilder, add_model, conv_model, if_model
+from support.nnapi_spine import NnapiCase, check_nnapi
 
 
 def by_way_of(model, formats, folder):
@@ -107,3 +111,25 @@ def test_a_loop_on_codes_comes_back_by_way_of_onnx(tmp_path):
     (result,) = ran.run(dict(zip(names, feeds, strict=True))).values()
     ran.close()
     assert result.tolist() == [29, -19]  # 8 times what the codes stand for
+
+
+def open_broadcast(b):
+    return b.add(BroadcastTo(shape=(2, 3)), [b.input("x", DType.FLOAT32, (None, 3))])
+
+
+def open_places(b):
+    x = b.input("x", DType.FLOAT32, (4, 3))
+    return b.add(GatherNd(), [x, b.input("places", DType.INT32, (None, 1))])
+
+
+ROW = np.float32([[1, 2, 3]])
+TABLE = np.arange(12, dtype=np.float32).reshape(4, 3)
+OPEN = [
+    NnapiCase("broadcast", open_broadcast, [ROW], [np.repeat(ROW, 2, 0)], {"ADD": 1}),
+    NnapiCase("places", open_places, [TABLE, np.int32([[3], [1]])], [TABLE[[3, 1]]]),
+]
+
+
+@pytest.mark.parametrize("case", OPEN, ids=str)
+def test_moves_whose_extents_a_run_tells(case):
+    check_nnapi(case)

@@ -251,13 +251,18 @@ def export_tile(node: Node, t: Target) -> None:
 
 
 def export_broadcast_to(node: Node, t: Target) -> None:
-    """TILE, of known extents."""
+    """TILE, of known extents; of others an ADD of zeros, which broadcasts."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.BroadcastTo)
     t.rank(y)
     shape = t.static(y)
     if x.shape == shape:
         t.keep(x, y)
+        return
+    if x.shape is not None and static_shape(x.shape) is None and x.dtype is not DType.BOOL:
+        point = 0 if x.quant is None else x.quant.zero_point[0]
+        zeros = t.const(np.full(shape or (1,), point, x.dtype.numpy), quant=x.quant)
+        t.emit("ADD", {"input0": x, "input1": zeros, "activation": 0}, y)
         return
     own = t.static(x)
     lead = (1,) * (len(shape) - len(own)) + own
