@@ -83,8 +83,15 @@ class DType(enum.Enum):
         """The type of a numpy array or dtype; raises KeyError when there is none."""
         source: Any = getattr(array_or_dtype, "dtype", array_or_dtype)
         dtype: np.dtype[Any] = np.dtype(source)
-        return cls.STRING if dtype.kind in "OUS" else cls(dtype.name)
+        if dtype.kind in "OUS":
+            return cls.STRING
+        found = _OF_NUMPY.get(dtype)
+        if found is None:
+            found = _OF_NUMPY[dtype] = cls(dtype.name)  # which numpy takes long to make up
+        return found
 
+
+_OF_NUMPY: dict[np.dtype[Any], DType] = {}
 
 FLOATS = frozenset({DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64})
 _SIGNED = frozenset(

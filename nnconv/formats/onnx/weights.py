@@ -292,9 +292,9 @@ def bias(t: Target, value: Value | None, *, x: Value, weights: Value, integer: b
         return ""
     if value.data is None or not value.dtype.is_integer or value.quant is None:
         return t.real(value)
-    real = dequantize(value.data, value.quant, np.float64)
     if not integer or x.quant is None or weights.quant is None:
         kind = t.real_type(x)
+        real = dequantize(value.data, value.quant, np.float64)
         return t.const(real.astype(kind.numpy), kind, name=value.name)
     product = _product(x.quant, weights.quant)
     own = value.quant.scales
@@ -306,6 +306,7 @@ def bias(t: Target, value: Value | None, *, x: Value, weights: Value, integer: b
         zero_point=(0,) * product.size,
         axis=None if product.size == 1 else 0,
     )
+    real = dequantize(value.data, value.quant, np.float64)
     codes = np.rint(real / product).astype(np.int32)
     return t.dequantize(t.const(codes, DType.INT32, name=value.name), quant, DType.INT32)
 

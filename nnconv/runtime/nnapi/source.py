@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -44,7 +45,10 @@ class ModelSource:
             operand = operands[index]
             if shape is not None and shape != operand.dimensions and 0 not in shape:
                 operands[index] = _changed(operand, shape)
-        return import_model(self._with(operands, main.inputs), omitted=omitted)
+        # The model is a finished one: it was checked then.
+        checked = all(map(operator.is_, operands, main.operands))
+        model = self._with(operands, main.inputs)
+        return import_model(model, omitted=omitted, checked=checked)
 
     def freeze(self, arrays: Sequence[np.ndarray | None], level: int) -> IrModel:
         """The model for these inputs."""
