@@ -159,10 +159,20 @@ def round_half_away(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.trunc(values + np.copysign(0.5, values)))
 
 
+_FEW_BITS = 16
+
+
 def quantize(values: np.ndarray, quant: Quant, dtype: DType) -> np.ndarray:
-    """Codes of real ``values`` (any shape): rounded half away from zero, clamped to ``dtype``."""
+    """Codes of real ``values`` (any shape): rounded half away from zero, clamped to ``dtype``.
+
+    The quotient is taken as a float32 number where the codes have 16 bits or fewer, as runtimes do:
+    3 by 6 / 255 is halfway between two codes, though no scale is exactly 6 / 255.
+    """
     scale, zero_point = quant.broadcast(values.shape)
     low, high = dtype.int_range
-    codes = round_half_away(values.astype(np.float64) / scale) + zero_point
+    steps = values.astype(np.float64) / scale
+    if dtype.bits <= _FEW_BITS:
+        steps = steps.astype(np.float32).astype(np.float64)
+    codes = round_half_away(steps) + zero_point
     bounded = np.clip(np.nan_to_num(codes, nan=low), low, high)
     return np.asarray(bounded).astype(dtype.numpy)

@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nnconv
+from nnconv.formats.tflite.reader import read
 from support.elementwise import one_op
+from support.litert import run_litert
 from support.spine import Case, check, onnx_ops
 from support.tflite_builder import Quant, TfliteBuilder
 
@@ -460,3 +463,20 @@ def test_a_change_of_sign_convention_is_no_arithmetic(tmp_path: Path) -> None:
     )
     check(case, tmp_path)
     assert "QuantizeLinear" not in onnx_ops(tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("point", [0, 3])
+@pytest.mark.parametrize("span", [6.0, 1.0, 2.4])
+def test_numbers_halfway_between_codes_are_rounded_as_runtimes_do(span, point):
+    """Half of a span of 255 steps may be halfway, though no float32 scale is exactly span / 255."""
+    scale = np.float32(span / 255)
+    x = np.float32([(n + 0.5) * (span / 255) for n in (127, 63, 31, 200)])
+    b = TfliteBuilder()
+    source = b.input("x", "float32", x.shape)
+    b.output(b.op("QUANTIZE", [source], [("uint8", x.shape, (float(scale), point))]))
+    (litert,) = run_litert(b.build(), [x])
+    model = read(b.build())
+    (result,) = nnconv.compile(model, "reference").run({"x": x}).values()
+    np.testing.assert_array_equal(result, litert)
+    if span == 6.0:  # 3 of hard swish; 128 is even too, which is what ONNX rounds to
+        assert result[0] == 128 + point
