@@ -76,9 +76,9 @@ def add_up(node: Node, b: Builder) -> list[Value] | None:
 
 def scatter(node: Node, b: Builder) -> list[Value] | None:
     """Col2Im of extents known at run time: each element is added where it belongs."""
-    op, (x, image, block) = node.op, (*node.inputs, None, None)[:3]
+    op = node.op
+    x, image, block = node.operand(0), node.optional(1), node.optional(2)
     assert isinstance(op, s.Col2Im)
-    assert x is not None
     if op.image is not None and op.block is not None:
         return None
     a, rank = Arithmetic(b), len(op.stride)

@@ -101,7 +101,7 @@ def count_of(node: Node, test: Node | None) -> Count | None:
 
 def decompose_while(node: Node, b: Builder) -> list[Value] | None:
     """While: collections that start with something; without bodies its turns, written out."""
-    if not b.has_bodies:
+    if not b.means.bodies:
         return _as_turns(node, b)
     found = collections(node)
     if not found:
@@ -114,9 +114,8 @@ def decompose_while(node: Node, b: Builder) -> list[Value] | None:
     count = None if turns is None or turns.limit.data is not None else _at_least_0(b, turns.limit)
     cut, full = [], []
     for place, joint in found:
-        first, part = operands[place], joint.inputs[1]
+        first, part = operands[place], joint.operand(1)
         assert first is not None
-        assert part is not None
         shape = (first.shape or ())[1:]
         widening = part.producer
         single = widening is not None and widening.op == Unsqueeze(axes=(0,))

@@ -42,9 +42,7 @@ def with_height(padding: Padding) -> Padding:
 
 
 def _operands(node: Node) -> tuple[Value, Value, Value | None]:
-    x, weights, bias = (*node.inputs, None)[:3]
-    assert x is not None, "the verifier wants data"
-    assert weights is not None, "the verifier wants weights"
+    x, weights, bias = node.operand(0), node.operand(1), node.optional(2)
     return x, weights, bias
 
 

@@ -23,10 +23,9 @@ def divide(node: Node, b: Builder) -> Sequence[Value] | None:
     Less what remains the dividend is a multiple: float32 tells how many times, as far as it is
     exact, again and again of what is left.
     """
-    op, (x, y) = node.op, node.inputs
+    op = node.op
+    x, y = node.operand(0), node.operand(1)
     assert isinstance(op, e.Div)
-    assert x is not None
-    assert y is not None
     if not x.dtype.is_integer or x.dtype.bits < 32 or x.quant is not None:
         return None
     if x.dtype is DType.INT32 or op.activation is not Activation.NONE:
@@ -60,9 +59,14 @@ def toward_zero(node: Node, b: Builder) -> Sequence[Value] | None:
 
 
 def widened(x: Value, b: Builder) -> Value:
-    """Integers as int64; of uint64 the bits, which are the number up to 2**63."""
-    if x.dtype is DType.INT64:
+    """Integers as int64; of uint64 the bits, which are the number up to 2**63.
+
+    As int32 where there is nothing wider.
+    """
+    if x.dtype is DType.INT64 or (x.dtype is DType.INT32 and not b.means.int64):
         return x
+    if not b.means.int64:
+        return b.add(Cast(dtype=DType.INT32), [x])
     same_bits = x.dtype is DType.UINT64
     return b.add(Bitcast(dtype=DType.INT64) if same_bits else Cast(dtype=DType.INT64), [x])
 
@@ -114,7 +118,7 @@ def _by_squaring(base: Value, exponent: Value, b: Builder) -> Value:
 
 def narrowed(x: Value, dtype: DType, b: Builder) -> Value:
     """What ``widened`` took, back in its own type."""
-    if dtype is DType.INT64:
+    if dtype is x.dtype:
         return x
     same_bits = dtype is DType.UINT64
     return b.add(Bitcast(dtype=dtype) if same_bits else Cast(dtype=dtype), [x])

@@ -43,9 +43,8 @@ def _counts(b: Builder, x: Value, grams: list[NGram], distance: int) -> Value | 
 
 def decompose_tf_idf(node: Node, b: Builder) -> list[Value] | None:
     """TfIdf of sequences of known length."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, TfIdf)
-    assert x is not None
     if x.shape is None or not isinstance(x.shape[-1], int):
         return None
     if x.shape[-1] * len(op.grams) * (op.skips + 1) * op.longest > _MOST:

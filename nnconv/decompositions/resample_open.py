@@ -34,8 +34,7 @@ _Resampling = Resample | ResampleNearest
 
 def operands_of(node: Node) -> tuple[Value, Value | None, Value | None, Value | None]:
     """Data, roi, scales, sizes."""
-    x, roi, scales, sizes = (*node.inputs, *(None,) * 3)[:4]
-    assert x is not None, "the verifier wants data"
+    x, roi, scales, sizes = node.operand(0), node.optional(1), node.optional(2), node.optional(3)
     return x, roi, scales, sizes
 
 

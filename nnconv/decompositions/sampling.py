@@ -164,10 +164,9 @@ def _images(x: Value, count: int, a: Arithmetic) -> Value:
 
 def grid_sample(node: Node, b: Builder) -> list[Value] | None:
     """GridSample of images of known shape."""
-    op, (x, grid), y = node.op, node.inputs, node.outputs[0]
+    op, y = node.op, node.outputs[0]
+    x, grid = node.operand(0), node.operand(1)
     assert isinstance(op, s.GridSample)
-    assert x is not None
-    assert grid is not None
     if not x.shape or not y.shape:
         return None
     shape, result = static_shape(x.shape[1:]), static_shape(y.shape[2:])
@@ -190,9 +189,9 @@ def grid_sample(node: Node, b: Builder) -> list[Value] | None:
 
 def affine_grid(node: Node, b: Builder) -> list[Value] | None:
     """AffineGrid: a sum of products, one for each dimension."""
-    op, (theta, size) = node.op, (*node.inputs, None)[:2]
+    op = node.op
+    theta, size = node.operand(0), node.optional(1)
     assert isinstance(op, s.AffineGrid)
-    assert theta is not None
     rank = len(op.size) - 2 if op.size is not None else None
     if theta.shape is not None and isinstance(theta.shape[1], int):
         rank = theta.shape[1]
@@ -260,11 +259,9 @@ def _region_taps(place: Value, extent: int, a: Arithmetic) -> list[_Tap]:
 
 def roi_align(node: Node, b: Builder) -> list[Value] | None:
     """RoiAlign of a given number of points in each bin, of images of known shape."""
-    op, (x, regions, images) = node.op, node.inputs
+    op = node.op
+    x, regions, images = (node.operand(i) for i in range(3))
     assert isinstance(op, s.RoiAlign)
-    assert x is not None
-    assert regions is not None
-    assert images is not None
     shape = static_shape(x.shape[1:]) if x.shape else None
     if shape is None or not op.is_square:
         return None
@@ -303,10 +300,9 @@ def roi_align(node: Node, b: Builder) -> list[Value] | None:
 
 def max_roi_pool(node: Node, b: Builder) -> list[Value] | None:
     """MaxRoiPool: the greatest of each row's part, then of each column's."""
-    op, (x, regions) = node.op, node.inputs
+    op = node.op
+    x, regions = node.operand(0), node.operand(1)
     assert isinstance(op, s.MaxRoiPool)
-    assert x is not None
-    assert regions is not None
     shape = static_shape(x.shape[2:]) if x.shape else None
     if shape is None or max(op.size) > MOST_POINTS:
         return None
@@ -346,10 +342,8 @@ def deform_conv(node: Node, b: Builder) -> list[Value] | None:
     """DeformConv of known shapes: what the taps read, times the weights."""
     op, y = node.op, node.outputs[0]
     assert isinstance(op, s.DeformConv)
-    x, weights, offset, bias, mask = (*node.inputs, None, None)[:5]
-    assert x is not None
-    assert weights is not None
-    assert offset is not None
+    x, weights, offset = (node.operand(i) for i in range(3))
+    bias, mask = node.optional(3), node.optional(4)
     shape, filters, result = (static_shape(v.shape) for v in (x, weights, y))
     if shape is None or filters is None or result is None:
         return None

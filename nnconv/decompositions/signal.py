@@ -52,9 +52,8 @@ def _times(b: Builder, x: Value, matrix: np.ndarray) -> Value:
 
 def decompose_dft(node: Node, b: Builder) -> list[Value] | None:
     """Dft of a known length."""
-    op, x, y = node.op, node.inputs[0], node.outputs[0]
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, Dft)
-    assert x is not None
     if x.shape is None or op.axis is None or any(v is not None for v in node.inputs[1:]):
         return None
     shape = x.shape

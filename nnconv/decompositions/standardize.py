@@ -112,9 +112,9 @@ def group(node: Node, b: Builder) -> list[Value] | None:
 
 def layer(node: Node, b: Builder) -> list[Value] | None:
     """LayerNormalization."""
-    op, (x, scale, offset) = node.op, (*node.inputs, None)[:3]
+    op = node.op
+    x, scale, offset = node.operand(0), node.optional(1), node.optional(2)
     assert isinstance(op, s.LayerNormalization)
-    assert x is not None
     if x.shape is None:
         return None
     found = Standard(b, x, range(op.axis, len(x.shape)), op.epsilon)
@@ -128,9 +128,9 @@ def layer(node: Node, b: Builder) -> list[Value] | None:
 
 def rms(node: Node, b: Builder) -> list[Value] | None:
     """RmsNormalization."""
-    op, (x, scale) = node.op, node.inputs
+    op = node.op
+    x, scale = node.operand(0), node.optional(1)
     assert isinstance(op, s.RmsNormalization)
-    assert x is not None
     if x.shape is None:
         return None
     over = ReduceMean(axes=tuple(range(op.axis, len(x.shape))), keep_dims=True)

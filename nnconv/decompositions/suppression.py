@@ -29,9 +29,9 @@ def by_turns(node: Node, b: Builder) -> list[Value] | None:
 
     Scores that aren't finite, or the least that are, count as dropped out.
     """
-    op, (boxes, scores) = node.op, (node.operand(0), node.operand(1))
+    op, boxes, scores = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, NonMaxSuppression)
-    _, _, limit, overlap, lowest, sigma, *_ = [*node.inputs, None, None]
+    limit, overlap, lowest, sigma = (node.optional(i) for i in range(2, 6))
     count = scores.shape[0] if scores.shape else None
     if limit is not None or op.limit is None or not isinstance(count, int) or not count:
         return None

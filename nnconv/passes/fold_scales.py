@@ -222,8 +222,7 @@ def _write(product: Node, weights: np.ndarray | None, bias: np.ndarray) -> bool:
     graph = product.graph
     assert graph is not None
     builder = Builder(graph, origin=product.origin)
-    old_weights, old = product.inputs[1], product.inputs[2] if len(product.inputs) > 2 else None
-    assert old_weights is not None
+    old_weights, old = product.operand(1), product.inputs[2] if len(product.inputs) > 2 else None
     name = old.name if old is not None else f"{old_weights.name}/bias"
     new = old_weights
     if weights is not None:

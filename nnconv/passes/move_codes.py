@@ -108,8 +108,7 @@ def _move_of(node: Node, outputs: set[Value]) -> Node | None:
 
 def _quantize_before(node: Node, move: Node) -> Node:
     """Let ``node`` move the codes of what ``move`` moves; gives the new Quantize."""
-    source, result, graph = move.inputs[0], node.outputs[0], node.graph
-    assert source is not None
+    source, result, graph = move.operand(0), node.outputs[0], node.graph
     assert graph is not None
     codes = Value(result.name, TensorType(result.dtype, source.shape, result.quant))
     quantize = Node(node.op, [source], [codes], origin=node.origin)

@@ -114,9 +114,8 @@ def _missing(node: Node) -> int:
 def _widen(chain: list[Node]) -> None:
     extra = _missing(chain[1])
     for node in chain[:-1]:
-        op, weights, bias = node.op, node.inputs[1], node.inputs[2]
+        op, weights, bias = node.op, node.operand(1), node.inputs[2]
         assert isinstance(op, Conv2D)
-        assert weights is not None
         node.replace_input_with(1, _more_filters(weights, extra))
         if bias is not None:
             node.replace_input_with(2, _more_filters(bias, extra))
@@ -127,8 +126,7 @@ def _widen(chain: list[Node]) -> None:
         shape = list(y.shape)
         shape[channel_dim(4, op.layout)] = _width(node)
         y.type = y.type.with_shape(tuple(shape))
-    weights = chain[-1].inputs[1]
-    assert weights is not None
+    weights = chain[-1].operand(1)
     chain[-1].replace_input_with(1, _deeper(weights, extra))
 
 

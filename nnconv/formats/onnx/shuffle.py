@@ -47,9 +47,8 @@ def _phases(window: int, stride: int, before: int, out: int) -> _Phases:
 
 def export_by_phases(node: Node, t: Target) -> bool:
     """Export a ConvTranspose2D on codes with constant parameters; False if it can't be done so."""
-    op, (x, filters, bias), y = node.op, node.inputs, node.outputs[0]
-    assert x is not None
-    assert filters is not None
+    op, y = node.op, node.outputs[0]
+    x, filters, bias = node.operand(0), node.operand(1), node.optional(2)
     if not isinstance(op, ConvTranspose2D) or op.groups != 1 or op.dilation != (1, 1):
         return False
     if x.shape is None or y.shape is None or max(op.stride) == 1:

@@ -217,8 +217,7 @@ def _element(slot: _Slot, turn: Graph, condition: Graph) -> Value | None:
     widening = None if one is None else one.producer
     if widening is None or widening.op != Unsqueeze(axes=(0,)) or one in turn.outputs:
         return None
-    element = widening.inputs[0]
-    assert element is not None
+    element = widening.operand(0)
     if element.quant != slot.first.quant or one is None or one.use_count != 1:
         return None
     turn.replace_output(slot.after, element)

@@ -44,10 +44,8 @@ def export_conv(node: Node, t: Target) -> None:
     onnxruntime is fast only where each group is one filter.
     """
     op, y = node.op, node.outputs[0]
-    x, filters, bias_value = (*node.inputs, None)[:3]
+    x, filters, bias_value = node.operand(0), node.operand(1), node.optional(2)
     assert isinstance(op, _Convs)
-    assert x is not None
-    assert filters is not None
     assert op.layout is Layout.NCHW, "convolutions must be in NCHW here"
     integer = is_integer(t, x, filters, bias_value) and is_integer_result(t, x, y)
     groups = op.groups
@@ -95,10 +93,8 @@ def export_conv_transpose(node: Node, t: Target) -> None:
     ONNX's op has no integer kernel; on codes it becomes a convolution of all phases, where it can.
     """
     op, y = node.op, node.outputs[0]
-    x, filters, bias_value = (*node.inputs, None)[:3]
+    x, filters, bias_value = node.operand(0), node.operand(1), node.optional(2)
     assert isinstance(op, _Transposed)
-    assert x is not None
-    assert filters is not None
     assert op.layout is Layout.NCHW, "convolutions must be in NCHW here"
     if (
         not t.plain

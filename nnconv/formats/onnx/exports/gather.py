@@ -190,10 +190,8 @@ def export_scatter_elements(node: Node, t: Target) -> None:
 def export_tensor_scatter(node: Node, t: Target) -> None:
     """TensorScatter; before opset 24 ScatterElements."""
     op, y = node.op, node.outputs[0]
-    x, update, starts = (*node.inputs, None)[:3]
+    x, update, starts = node.operand(0), node.operand(1), node.optional(2)
     assert isinstance(op, g.TensorScatter)
-    assert x is not None
-    assert update is not None
     names = [t.stored(x), t.stored(update)]
     if t.opset >= 24:
         if starts is not None:
@@ -249,11 +247,9 @@ _ONE_HOT = {
 def _one_hot(node: Node, t: Target, wide: DType) -> None:
     """OneHot as ONNX has it, with the type that onnxruntime does it in."""
     op, y = node.op, node.outputs[0]
-    indices, on, off, depth = (*node.inputs, None)[:4]
+    indices, on, off = (node.operand(i) for i in range(3))
+    depth = node.optional(3)
     assert isinstance(op, g.OneHot)
-    assert indices is not None
-    assert on is not None
-    assert off is not None
     if on.data is not None and off.data is not None:
         pair = np.concatenate([off.data.reshape(1), on.data.reshape(1)])
         values = t.const(pair.astype(wide.numpy))
@@ -272,11 +268,9 @@ def _one_hot(node: Node, t: Target, wide: DType) -> None:
 def export_one_hot(node: Node, t: Target) -> None:
     """OneHot with ``from_end``, else Equal and Where, or Cast for 1 and 0."""
     op, y = node.op, node.outputs[0]
-    indices, on, off, depth = (*node.inputs, None)[:4]
+    indices, on, off = (node.operand(i) for i in range(3))
+    depth = node.optional(3)
     assert isinstance(op, g.OneHot)
-    assert indices is not None
-    assert on is not None
-    assert off is not None
     if op.from_end and y.dtype in _ONE_HOT:
         _one_hot(node, t, _ONE_HOT[y.dtype])
         return

@@ -26,10 +26,8 @@ def export_fully_connected(node: Node, t: Target) -> None:
     On codes, other ranks are brought to 2 first: only Gemm's integer kernel adds a bias.
     """
     op, y = node.op, node.outputs[0]
-    x, filters, bias_value = (*node.inputs, None)[:3]
+    x, filters, bias_value = node.operand(0), node.operand(1), node.optional(2)
     assert isinstance(op, FullyConnected)
-    assert x is not None
-    assert filters is not None
     if is_large(t, x, filters):
         product = t.node("MatMul", [t.real(x), large_weights(t, filters, x=x)])
         offset = bias(t, bias_value, x=x, weights=filters, integer=False)
@@ -71,10 +69,9 @@ def export_matmul(node: Node, t: Target) -> None:
 
     Codes to int32 are MatMulInteger.
     """
-    op, (a, b), y = node.op, node.inputs, node.outputs[0]
+    op, y = node.op, node.outputs[0]
+    a, b = node.operand(0), node.operand(1)
     assert isinstance(op, MatMul)
-    assert a is not None
-    assert b is not None
     if t.is_quantized(a) and t.is_quantized(b) and y.dtype is DType.INT32:
         t.set_codes(y, _sums(op, a, b, t))
         return

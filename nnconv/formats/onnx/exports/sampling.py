@@ -94,9 +94,8 @@ def export_deform_conv(node: Node, t: Target) -> None:
     """DeformConv."""
     op, y = node.op, node.outputs[0]
     assert isinstance(op, s.DeformConv)
-    x, filters, offset, bias, mask = (*node.inputs, None, None)[:5]
-    assert x is not None
-    assert filters is not None
+    x, filters, offset = (node.operand(i) for i in range(3))
+    bias, mask = node.optional(3), node.optional(4)
     t.require_opset(_DEFORM_OPSET, "DeformConv nodes")
     order = weights(t, filters, (0, 3, 1, 2), x=x, integer=False)
     inputs = [

@@ -17,10 +17,8 @@ from nnconv.ops.segment import Bucketize, Combiner, EmbeddingSparse, Segment
 def export_segment(node: Node, t: Target) -> None:
     """Segment: ScatterND into what segments start from; a last segment catches negative ids."""
     op, y = node.op, node.outputs[0]
-    data, ids, count = (*node.inputs, None)[:3]
+    data, ids, count = node.operand(0), node.operand(1), node.optional(2)
     assert isinstance(op, Segment)
-    assert data is not None
-    assert ids is not None
     segments: Extent = (
         op.num_segments if op.num_segments is not None else t.reshape(t.int64(count), [1])
     )
@@ -53,12 +51,9 @@ def export_segment(node: Node, t: Target) -> None:
 def export_embedding_sparse(node: Node, t: Target) -> None:
     """EmbeddingSparse: Gather, Mul, ScatterND; then Div where entries met."""
     op, y = node.op, node.outputs[0]
-    ids, indices, weights, table, dense = (*node.inputs, None)[:5]
+    ids, indices, weights, table = (node.operand(i) for i in range(4))
+    dense = node.optional(4)
     assert isinstance(op, EmbeddingSparse)
-    assert ids is not None
-    assert indices is not None
-    assert weights is not None
-    assert table is not None
     dims = indices.shape[1] if indices.shape is not None else None
     assert isinstance(dims, int)
     lead: list[Extent]

@@ -60,12 +60,9 @@ def _summed(t: Target, name: str, filters: int, rank: int) -> str:
 def export_svdf(node: Node, t: Target) -> None:
     """Svdf: a product for the newest column, a sum of products over time."""
     op = node.op
-    x, features, times, bias, state = node.inputs
+    x, features, times = (node.operand(i) for i in range(3))
+    bias, state = node.optional(3), node.operand(4)
     assert isinstance(op, Svdf)
-    assert x is not None
-    assert features is not None
-    assert times is not None
-    assert state is not None
     filters, memory = _svdf_extents(node, t)
     weights = stacked(t, [(features, 1)], x, transpose=True)
     newest = t.node("MatMul", [t.real(x), weights])
@@ -81,12 +78,9 @@ def export_svdf(node: Node, t: Target) -> None:
 def export_quantized_svdf(node: Node, t: Target) -> None:
     """QuantizedSvdf, bit by bit: in float64 where that is exact, which takes half as many nodes."""
     op, y = node.op, node.outputs[0]
-    x, features, times, bias, state = node.inputs
+    x, features, times = (node.operand(i) for i in range(3))
+    bias, state = node.optional(3), node.operand(4)
     assert isinstance(op, QuantizedSvdf)
-    assert x is not None
-    assert state is not None
-    assert features is not None
-    assert times is not None
     filters, memory = _svdf_extents(node, t)
     newest = _quick_newest(op, x, features, state, t) or _newest(op, x, features, state, t)
     current = _remembered(t, t.stored(state), newest, filters, memory)

@@ -126,8 +126,7 @@ def _squeezed(src: Source, condition: Value, scopes: Sequence[GraphImport]) -> V
 
 def _behind_identities(value: Value) -> Value:
     while value.producer is not None and isinstance(value.producer.op, Identity):
-        source = value.producer.inputs[0]
-        assert source is not None
+        source = value.producer.operand(0)
         value = source
     return value
 

@@ -54,8 +54,7 @@ def export_batch(node: Node, t: Target) -> None:
     """SPACE_TO_BATCH_ND, BATCH_TO_SPACE_ND."""
     op = node.op
     assert isinstance(op, SpaceToBatch | BatchToSpace)
-    x, block, edges = (*node.inputs, None, None)[:3]
-    assert x is not None
+    x, block, edges = node.operand(0), node.optional(1), node.optional(2)
     t.require(node, plain=_BATCH, codes=_BATCH_CODES, operands=[0])
     if op.channels_first:
         raise t.refused("its channels stand before what it exchanges")

@@ -60,9 +60,7 @@ def weighted(node: Node, t: Target, *, narrow: bool = False, hybrid: bool = Fals
     Raises:
         Refused: the types are others; the node will be done in float32 instead.
     """
-    x, weights, bias = (*node.inputs, None)[:3]
-    assert x is not None
-    assert weights is not None
+    x, weights, bias = node.operand(0), node.operand(1), node.optional(2)
     y = node.outputs[0]
     operands = _present(node)
     quantized = [v for v in (x, weights, bias, y) if v is not None and v.type.has_codes]

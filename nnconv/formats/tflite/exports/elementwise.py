@@ -209,9 +209,8 @@ Those of two operands take the base, or 1 by it.
 
 def export_pow(node: Node, t: Target) -> None:
     """POW, or what is quicker for a known exponent."""
-    (x, exponent), y = node.inputs, node.outputs[0]
-    assert x is not None
-    assert exponent is not None
+    y = node.outputs[0]
+    x, exponent = node.operand(0), node.operand(1)
     t.require(node, plain=FLOAT32)
     known = exponent.data
     steps: tuple[str, ...] = ()

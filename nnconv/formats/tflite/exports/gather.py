@@ -160,9 +160,8 @@ _ONE_HOT = frozenset({DType.BOOL, DType.INT8, DType.UINT8, DType.INT32, DType.IN
 def export_one_hot(node: Node, t: Target) -> None:
     """ONE_HOT."""
     op, y = node.op, node.outputs[0]
-    indices, on, off, depth = (*node.inputs, None)[:4]
+    indices, on, off, depth = node.operand(0), node.optional(1), node.optional(2), node.optional(3)
     assert isinstance(op, g.OneHot)
-    assert indices is not None, "operand 0 is required"
     t.require(node, plain=_ONE_HOT, codes=_ONE_HOT, operands=(1, 2))
     if op.from_end and not never_negative(indices):
         raise t.refused("ONE_HOT doesn't count from the end")

@@ -59,10 +59,9 @@ def _version_of(x: Value, weights: Value, *, integer: bool) -> int:
 
 def export_matmul(node: Node, t: Target) -> None:
     """BATCH_MATMUL of two matrices or more."""
-    op, (a, b), y = node.op, node.inputs, node.outputs[0]
+    op, y = node.op, node.outputs[0]
+    a, b = node.operand(0), node.operand(1)
     assert isinstance(op, MatMul)
-    assert a is not None
-    assert b is not None
     t.require(node, plain=FLOAT32, codes=_CODES)
     ranks = [v.type.rank for v in (a, b)]
     if any(rank is None or not 2 <= rank <= MOST_RANK for rank in ranks):

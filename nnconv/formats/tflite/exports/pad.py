@@ -48,8 +48,7 @@ def export_pad(node: Node, t: Target) -> None:
 def _pads(op: Pad, node: Node, t: Target) -> int:
     """The operand [rank, 2] of counts."""
     if op.before is None or op.after is None:
-        pads = node.inputs[1]
-        assert pads is not None, "the verifier wants pads"
+        pads = node.operand(1)
         if op.flat or op.axes is not None:
             raise t.refused("its counts are computed at run time in another order")
         return t.index(pads)

@@ -22,10 +22,8 @@ _NAMES = {
 def export_segment(node: Node, t: Target) -> None:
     """UNSORTED_SEGMENT_SUM, _PROD, _MIN, _MAX."""
     op, y = node.op, node.outputs[0]
-    data, ids, count = (*node.inputs, None)[:3]
+    data, ids, count = node.operand(0), node.operand(1), node.optional(2)
     assert isinstance(op, s.Segment)
-    assert data is not None, "operand 0 is required"
-    assert ids is not None, "operand 1 is required"
     t.require(node, plain=frozenset({DType.FLOAT32, DType.INT32}), operands=(0,))
     if op.num_segments is not None:
         segments = t.scalar(op.num_segments)
@@ -49,10 +47,9 @@ _COMBINERS = {
 def export_embedding_sparse(node: Node, t: Target) -> None:
     """EMBEDDING_LOOKUP_SPARSE: operands ids, indices, dense shape, weights, table."""
     op, y = node.op, node.outputs[0]
-    ids, indices, weights, table, shape = (*node.inputs, None)[:5]
+    ids, indices, weights, table = (node.operand(i) for i in range(4))
+    shape = node.optional(4)
     assert isinstance(op, s.EmbeddingSparse)
-    assert ids is not None
-    assert indices is not None
     t.require(node, plain=FLOAT32, operands=(2, 3))
     if op.dense_shape is not None:
         dense = t.ints(op.dense_shape)

@@ -36,8 +36,7 @@ def export_reshape(node: Node, t: Target) -> None:
     op, x = node.op, node.operand(0)
     assert isinstance(op, s.Reshape)
     if op.shape is None:
-        target = node.inputs[1]
-        assert target is not None, "the verifier wants a shape"
+        target = node.operand(1)
         _reshape(t, t.tensor(x), node.outputs[0], t.index(target))
         return
     _reshape(t, t.tensor(x), node.outputs[0], t.ints(op.shape))
@@ -70,8 +69,7 @@ def export_transpose(node: Node, t: Target) -> None:
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.Transpose)
     if op.perm is None:
-        given = node.inputs[1]
-        assert given is not None, "the verifier wants a perm"
+        given = node.operand(1)
         perm = t.index(given)
     else:
         perm = t.ints(op.perm)

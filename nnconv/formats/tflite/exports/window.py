@@ -59,9 +59,8 @@ _SPREAD = frozenset(
 def export_dilate(node: Node, t: Target) -> None:
     """DILATE."""
     op, y = node.op, node.outputs[0]
-    x, value, given = (*node.inputs, None)[:3]
+    x, value, given = node.operand(0), node.optional(1), node.optional(2)
     assert isinstance(op, Dilate)
-    assert x is not None, "operand 0 is required"
     t.require(node, plain=_SPREAD, codes=_SPREAD, operands=(0, 1))
     if op.dilations is None:
         assert given is not None, "the verifier wants factors"
