@@ -12,6 +12,7 @@ from nnconv.formats.tflite import build
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
 from nnconv.formats.tflite.exporter import FileTarget
 from nnconv.formats.tflite.ownstates import find_own_states
+from nnconv.formats.tflite.reshapes import join_reshapes
 from nnconv.formats.tflite.resources import keep_states
 from nnconv.formats.tflite.sharing import keep_apart
 from nnconv.formats.written import Written
@@ -53,6 +54,7 @@ def to_wire(
         kept = [value in target.kept for value in graph.inputs[-len(signature.states) :]]
         keep_states(subgraphs, signature.states, kept)
     for subgraph in subgraphs:
+        join_reshapes(subgraph)
         keep_apart(subgraph)
     file = build.File(
         subgraphs,
