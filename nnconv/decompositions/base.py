@@ -21,7 +21,7 @@ import numpy as np
 
 from nnconv.decompositions.refit import in_floats, of_halves, refit, split_activation
 from nnconv.errors import Reason
-from nnconv.ir.builder import Builder
+from nnconv.ir.builder import Builder, Means
 from nnconv.ir.dtype import DType
 from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
@@ -77,19 +77,11 @@ def decompositions_of(op: type[Op]) -> tuple[Decomposition, ...]:
 class Recorder(Builder):
     """A builder that keeps a list of the nodes that it added."""
 
-    def __init__(
-        self,
-        node: Node,
-        *,
-        has_bodies: bool = True,
-        has_bitcasts: bool = True,
-        has_recurrences: bool = False,
-    ) -> None:
+    def __init__(self, node: Node, means: Means) -> None:
         """Add nodes before ``node``."""
         assert node.graph is not None, f"{node!r} is in no graph"
         super().__init__(node.graph, before=node, origin=node.origin)
-        self.has_bodies, self.has_bitcasts = has_bodies, has_bitcasts
-        self.has_recurrences = has_recurrences
+        self.means = means
         self.added: list[Node] = []
 
     def add_typed(
@@ -115,25 +107,15 @@ class Recorder(Builder):
 
 
 def replace(
-    node: Node,
-    refusal: Refused,
-    evaluate: Evaluate,
-    *,
-    has_bodies: bool = True,
-    has_bitcasts: bool = True,
-    has_recurrences: bool = False,
+    node: Node, refusal: Refused, evaluate: Evaluate, means: Means = Builder.means
 ) -> list[Node] | None:
     """Put other nodes in the place of one that was refused.
 
-    Nodes of constants alone are worked out at once. ``has_bodies`` says whether ops
-    with bodies may be added, ``has_bitcasts`` whether those that take bits for others, and
-    ``has_recurrences`` whether ``Lstm`` and ``Rnn``.
+    Nodes of constants alone are worked out at once. ``means`` are what the format has.
 
     Returns the new nodes in order, or None if no other form is known; the graph is then as it was.
     """
-    builder = Recorder(
-        node, has_bodies=has_bodies, has_bitcasts=has_bitcasts, has_recurrences=has_recurrences
-    )
+    builder = Recorder(node, means)
     results: Sequence[Value] | None = None
     if refusal.activation:
         results = split_activation(node, builder)
@@ -182,7 +164,8 @@ def _loses_codes(node: Node) -> bool:
 def _take_place(node: Node, old: Value, new: Value, made: set[Value]) -> None:
     """Let ``new`` stand where ``old`` did."""
     assert node.graph is not None, "the node was removed"
-    assert new.dtype is old.dtype, f"{node!r}: {old.dtype} becomes {new.dtype}"
+    narrowed = (old.dtype, new.dtype) == (DType.INT64, DType.INT32)
+    assert new.dtype is old.dtype or narrowed, f"{node!r}: {old.dtype} becomes {new.dtype}"
     if new in made:
         new.name = old.name
         new.type = TensorType(new.dtype, merge_shapes(old.shape, new.shape), new.quant)

@@ -140,7 +140,7 @@ def choose_branch(node: Node, b: Builder) -> list[Value] | None:
     condition, operands = node.operand(0), [v for v in node.inputs[1:] if v is not None]
     if condition.data is not None:
         return inline(b, node.bodies[0 if condition.data.all() else 1], operands)
-    if b.has_bodies or not all(map(_may_run_idle, node.bodies)):
+    if b.means.bodies or not all(map(_may_run_idle, node.bodies)):
         return None
     results, others = (inline(b, body, operands) for body in node.bodies)
     return _chosen(b, condition, results, others)

@@ -26,6 +26,7 @@ from nnconv.decompositions.places import (
     from_front,
     linear,
     linear_along,
+    spread_to,
     stretch,
 )
 from nnconv.decompositions.scatter import (
@@ -102,7 +103,7 @@ def gather_nd_from_front(node: Node, b: Builder) -> list[Value] | None:
     if depth and op.from_end:
         places = from_front(b, indices, extents_of(b, x, batch, batch + depth))
     if batch:
-        lead = b.add(s.ShapeOf(dims=tuple(range(len(indices.shape or ()) - 1))), [indices])
+        lead = extents_of(b, indices, 0, len(indices.shape or ()) - 1)
         lead = joined(b, [lead, ints(b, [1])])
         columns = [_spread(b, counted(b, count_of(b, x, i, i + 1)), i, lead) for i in range(batch)]
         places = b.add(s.Concat(axis=len(indices.shape or ()) - 1), [*columns, places])
@@ -130,7 +131,7 @@ def _spread(b: Builder, numbers: Value, axis: int, shape: Value) -> Value:
     rank = (shape.shape or (0,))[0]
     assert isinstance(rank, int), "a shape's rank is known here"
     column = b.add(s.Reshape(shape=(*[1] * axis, -1, *[1] * (rank - 1 - axis))), [numbers])
-    return b.add(s.BroadcastTo(shape=None), [column, shape])
+    return spread_to(b, column, shape)
 
 
 def gather_elements(node: Node, b: Builder) -> list[Value] | None:

@@ -147,6 +147,13 @@ def counted(b: Builder, count: Value) -> Value:
     return b.add(s.Range(), [scalar(b, 0), count, scalar(b, 1)])
 
 
+def spread_to(b: Builder, x: Value, shape: Value) -> Value:
+    """A value repeated up to a shape."""
+    if shape.data is None:
+        return b.add(s.BroadcastTo(shape=None), [x, shape], quant=x.quant)
+    return b.add(s.BroadcastTo(shape=tuple(shape.data.tolist())), [x], quant=x.quant)
+
+
 def linear(b: Builder, x: Value, indices: Value) -> Value:
     """Places [..., K] in the first K dimensions of x as one number each, row-major: [places]."""
     depth = (indices.shape or (0,))[-1]

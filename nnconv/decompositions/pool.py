@@ -195,7 +195,7 @@ def indices_of_slices(node: Node, b: Builder) -> list[Value] | None:
     if not _is_small(op, tuple(sum(part) for part in around)):
         return None
     size = int(np.prod(extents))
-    numbers = np.arange(size, dtype=np.int64)
+    numbers = np.arange(size, dtype=np.int64 if b.means.int64 else np.int32)
     if op.column_major:
         numbers = numbers.reshape(extents[::-1]).transpose()
     numbers = numbers.reshape(1, *extents, 1)
@@ -211,7 +211,7 @@ def indices_of_slices(node: Node, b: Builder) -> list[Value] | None:
         better = b.add(e.Greater(), [view, best])
         at = b.add(e.Select(), [better, place, at])
         best = b.add(e.Maximum(), [best, view])
-    planes = np.arange(n * channels, dtype=np.int64).reshape(n, *[1] * len(extents), channels)
+    planes = np.arange(n * channels, dtype=numbers.dtype).reshape(n, *[1] * len(extents), channels)
     return [best, b.add(e.Add(), [at, b.const(planes * size)])]
 
 

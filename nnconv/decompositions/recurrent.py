@@ -320,7 +320,7 @@ def as_sequences(node: Node, b: Builder) -> Sequence[Value] | None:
     assert isinstance(op, Layer)
     lengths = node.inputs[4] if len(node.inputs) > 4 else None
     simple = not op.clip and lengths is None and not getattr(op, "coupled", False)
-    if not b.has_recurrences or not simple or x.shape is None or isinstance(x.shape[0], int):
+    if not b.means.recurrences or not simple or x.shape is None or isinstance(x.shape[0], int):
         return None
     sides = [_Side(node, b, index) for index in range(len(op.directions))] if cells_of(node) else []
     activations = [side.activation() for side in sides]
@@ -342,7 +342,7 @@ def turned_around(node: Node, b: Builder) -> Sequence[Value] | None:
     op, x = node.op, node.operand(0)
     assert isinstance(op, LstmLayer)
     lengths = node.inputs[4] if len(node.inputs) > 4 else None
-    if b.has_bodies or op.directions != (True,) or lengths is not None:
+    if b.means.bodies or op.directions != (True,) or lengths is not None:
         return None
     turned = b.add(Reverse(axes=(0,)), [x])
     sequence, *last = b.add_many(op.replace(directions=(False,)), [turned, *node.inputs[1:]])

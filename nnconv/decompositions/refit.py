@@ -112,7 +112,7 @@ def as_bits(
     carriers = tuple(
         d
         for d in _CARRIERS.get(old.dtype.bits, ())
-        if builder.has_bitcasts or d.is_float is old.dtype.is_float
+        if builder.means.bitcasts or d.is_float is old.dtype.is_float
     )
     carrier = wide = next((d for d in carriers if d in allowed), None)
     if carrier is old.dtype and not old.has_codes:
@@ -152,7 +152,7 @@ def moves_in_halves(
     """Whether it is an op that moves int32, and floats alone could be moved."""
     return (
         _moves_bits(node)
-        and not builder.has_bitcasts
+        and not builder.means.bitcasts
         and bool(values)
         and DType.FLOAT32 in allowed
         and not any(d.is_integer and d.bits >= _WHOLE for d in allowed)

@@ -20,6 +20,7 @@ from nnconv.decompositions.places import (
     extents_of,
     linear,
     linear_along,
+    spread_to,
     under_shape_of,
 )
 from nnconv.decompositions.unsigned import bits_of, from_bits, from_order, in_order
@@ -324,5 +325,5 @@ def tensor_scatter(node: Node, b: Builder) -> list[Value] | None:
     else:
         lead = (1,) * (op.axis + 1 - len(lead)) + lead
         places = b.add(s.Reshape(shape=(*lead, *[1] * (rank - 1 - op.axis))), [places])
-    places = b.add(s.BroadcastTo(shape=None), [places, extents_of(b, update, 0, rank)])
+    places = spread_to(b, places, extents_of(b, update, 0, rank))
     return [b.add(g.ScatterElements(axis=op.axis), [x, places, update])]

@@ -143,7 +143,7 @@ def run_steps(
     if steps == 0:
         dims = [d if isinstance(d, int) else 1 for d in states[0].shape or (1, 1)]
         return b.const(np.zeros((0, *dims), projected.dtype.numpy)), list(states)
-    if isinstance(steps, int) and (is_unrolled(steps, run.weights) or not b.has_bodies):
+    if isinstance(steps, int) and (is_unrolled(steps, run.weights) or not b.means.bodies):
         return _unrolled(b, projected, steps, states, run)
     return _looped(b, projected, steps, states, run)
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from nnconv.decompositions.base import Evaluate, Refused, replace
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
-from nnconv.ir.builder import Builder
+from nnconv.ir.builder import Builder, Means
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value, unique_names
 from nnconv.ir.op import Activation, Op, Role
@@ -73,18 +73,14 @@ class GraphExport(ABC):
     Attributes:
         format_name: what messages call the format.
         activation_numbers: the fused activations that the format knows.
-        has_bodies: whether the format has ops with bodies, While and If.
-        has_bitcasts: whether it has an op that takes the bits of integers for floats.
-        has_recurrences: whether it has ops for ``Lstm`` and ``Rnn``, of any number of steps.
+        means: what the format has for decompositions.
         file: the file that it belongs to.
         current: the IR node being exported.
     """
 
     format_name: ClassVar[str]
     activation_numbers: ClassVar[Mapping[Activation, int]]
-    has_bodies: ClassVar[bool] = True
-    has_bitcasts: ClassVar[bool] = True
-    has_recurrences: ClassVar[bool] = False
+    means: ClassVar[Means] = Means()
     file: FileExport
     current: Node | None
 
@@ -208,14 +204,7 @@ class GraphExport(ABC):
             coded = _reads_codes(node)
             parts = None
             if steps:
-                parts = replace(
-                    node,
-                    refusal,
-                    self.file.evaluate,
-                    has_bodies=self.has_bodies,
-                    has_bitcasts=self.has_bitcasts,
-                    has_recurrences=self.has_recurrences,
-                )
+                parts = replace(node, refusal, self.file.evaluate, self.means)
             if parts is None:
                 self._stand_in(node)
                 return [item]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,22 @@ from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType
 
 
+class Means(NamedTuple):
+    """What there is to build with.
+
+    Attributes:
+        bodies: ops with bodies, While and If.
+        bitcasts: ops that take the bits of integers for floats, and the reverse.
+        int64: integers of 64 bits; where there are none, int32 does for them.
+        recurrences: ``Lstm`` and ``Rnn`` that run any number of steps from a given state.
+    """
+
+    bodies: bool = True
+    bitcasts: bool = True
+    int64: bool = True
+    recurrences: bool = False
+
+
 class Builder:
     """Adds values and nodes to one graph, at its end or before a given node.
 
@@ -22,14 +39,10 @@ class Builder:
         graph: what is being built.
         before: where new nodes go; None for the end.
         origin: what new nodes and values say they came from.
-        has_bodies: whether what is built may have ops with bodies.
-        has_bitcasts: whether it may take the bits of integers for floats, and the reverse.
-        has_recurrences: whether ``Lstm`` and ``Rnn`` run any number of steps from a given state.
+        means: what there is to build with.
     """
 
-    has_bodies = True
-    has_bitcasts = True
-    has_recurrences = False
+    means = Means()
 
     def __init__(
         self,

@@ -37,6 +37,7 @@ from nnconv.formats.nnapi.types import NEWEST_LEVEL, OperationCode
 from nnconv.formats.nnapi.wide import misread
 from nnconv.formats.nnapi.wire import Graph as WireGraph
 from nnconv.formats.nnapi.wire import Lifetime, Operation
+from nnconv.ir.builder import Means
 from nnconv.ir.dtype import DType
 from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
@@ -114,8 +115,7 @@ class Target(OperationMaker):
     """
 
     format_name = "NNAPI"
-    has_bitcasts = False
-    has_recurrences = True
+    means = Means(bitcasts=False, int64=False, recurrences=True)
     activation_numbers = ACTIVATION_NUMBERS
 
     def __init__(self, file: FileTarget) -> None:

@@ -38,6 +38,7 @@ from nnconv.formats.nnrt.table import OperationSpec, spec_of
 from nnconv.formats.nnrt.types import DTYPES, FROM_DTYPE, NEWEST, NUMPY, OperationType
 from nnconv.formats.nnrt.wire import Graph as WireGraph
 from nnconv.formats.nnrt.wire import Operation, QuantParams, Tensor
+from nnconv.ir.builder import Means
 from nnconv.ir.dtype import DType
 from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
@@ -99,8 +100,7 @@ class Target(IndexedExport):
 
     format_name = "NNRt"
     activation_numbers = ACTIVATION_NUMBERS
-    has_bodies = False
-    has_bitcasts = False
+    means = Means(bodies=False, bitcasts=False)
 
     def __init__(self, file: FileTarget) -> None:
         super().__init__()
