@@ -9,10 +9,12 @@ from nnconv.ops import reduce as r
 from nnconv.ops import shape as s
 from nnconv.ops.blocks import BatchToSpace, SpaceToBatch
 from nnconv.ops.diagonal import MatrixDiag, MatrixSetDiag
-from nnconv.ops.gather import Gather, Reduction
-from nnconv.ops.quantize import Bitcast, FakeQuant
+from nnconv.ops.gather import Gather, GatherNd, Reduction
+from nnconv.ops.pool import MaxPoolIndices
+from nnconv.ops.quantize import Bitcast, Cast, FakeQuant
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
 from nnconv.ops.segment import Bucketize
+from nnconv.ops.spatial import Padding
 from nnconv.ops.window import ReduceWindow
 from support.nnapi_spine import NnapiCase, check_nnapi
 
@@ -151,3 +153,35 @@ def test_bits_of_wide_integers_are_refused():
         return b.add(Bitcast(dtype=I32), [b.input("x", DType.INT64, (3,))])
 
     check_nnapi(NnapiCase("bits", build, refused="int64[3], NNAPI has no such type"))
+
+
+@pytest.mark.parametrize("kind", ["int32", "int8"])
+def test_powers_of_integers(kind):
+    dtype = KINDS[kind][0]
+    base = np.arange(-9, 9).reshape(3, 6).astype(dtype.numpy)
+    exponents = np.array([0, 1, 2, 7, 3, 31]).astype(dtype.numpy)
+    check_nnapi(NnapiCase("power", of_inputs(e.Pow(), kind, (3, 6), (6,)), [base, exponents]))
+
+
+def test_places_of_the_greatest_in_windows():
+    def build(b: Builder):
+        x = b.input("x", F32, (2, 5, 4, 3))
+        pool = MaxPoolIndices(window=(2, 2), stride=(2, 1), padding=Padding((1, 0), (0, 1)))
+        found, places = b.add_many(pool, [x])
+        return [found, b.add(Cast(dtype=I32), [places])]
+
+    check_nnapi(NnapiCase("places", build))
+
+
+@EACH
+@pytest.mark.parametrize("known", [True, False], ids=["known", "given"])
+def test_points_of_batches(known, kind):
+    def build(b: Builder):
+        dtype, quant = KINDS[kind]
+        x = b.input("x", dtype, (2, 3, 4), quant=quant)
+        places = np.array([[[0, 3], [2, 1]], [[1, 1], [0, 0]]], np.int32)
+        given = b.const(places) if known else b.input("i", I32, places.shape)
+        return b.add(GatherNd(batch_dims=1), [x, given], quant=quant)
+
+    indices = [] if known else [np.array([[[0, 3], [2, 1]], [[1, 1], [0, 0]]], np.int32)]
+    check_nnapi(NnapiCase("points", build, [None, *indices], steps=0))
