@@ -392,6 +392,22 @@ def test_sums_of_16_bit_data_are_as_wide_as_they_must_be(
     assert biases == ["int64" if largest == 127 else "int32"]
 
 
+def test_slow_16_bit_kernels_are_told_of(tmp_path: Path) -> None:
+    """With the option that does without them, which gives the same numbers but for roundings."""
+    q = Qdq()
+    x = q.dq(q.input("x", "int16", [1, 6]), 0.001, 0, "int16")
+    q.q(q.op("Mul", q.qdq(q.op("Add", x, x), 0.002, 0, "int16"), x), 0.01, 0, "int16", name="y")
+    model = q.model([("y", "int16", [1, 6])])
+    made = to_tflite(model, tmp_path)
+    (note,) = made.report.notes
+    assert "1 ADD, 1 MUL" in note
+    assert "`--quant float`" in note
+    floats = to_tflite(model, tmp_path, quant="float")
+    assert not any("slow" in told for told in floats.report.notes)
+    data = np.arange(-30000, 30000, 10000, dtype=np.int16).reshape(1, 6)
+    assert np.abs(floats.run(data)[0].astype(int) - made.run(data)[0]).max() <= 1
+
+
 def test_float_onnx_models_stay_float(tmp_path: Path) -> None:
     """Nothing is quantized without being asked for, nor are ranges guessed."""
     made = to_tflite(network(), tmp_path)
