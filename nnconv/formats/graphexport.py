@@ -312,18 +312,23 @@ def give_dimension(ends: Iterable[Value]) -> list[str]:
     return [value.name for value in found]
 
 
-def check_ends(graph: Graph, format_name: str, path: str) -> None:
+def check_ends(
+    graph: Graph, format_name: str, path: str, *, most: int | None = None, hint: str = ""
+) -> None:
     """See that a graph has inputs and outputs, as models that are built by calls have.
 
+    ``most`` is how many of each there may be, ``hint`` what helps where there are more.
+
     Raises:
-        UnsupportedError: it hasn't.
+        UnsupportedError: it hasn't, or has too many.
     """
-    if graph.outputs and graph.inputs:
+    counts = len(graph.inputs), len(graph.outputs)
+    if min(counts) < 1:
+        why, hint = f"{format_name}'s models have inputs and outputs, at least one of each", ""
+    elif most is not None and max(counts) > most:
+        why = f"it has {counts[0]} inputs and {counts[1]} outputs, {format_name} takes up to {most}"
+    else:
         return
-    item = UnsupportedItem(
-        op="graph",
-        where=graph.name or "graph",
-        why=f"{format_name}'s models have inputs and outputs, at least one of each",
-        reason=Reason.IMPOSSIBLE,
-    )
+    where = graph.name or "graph"
+    item = UnsupportedItem(op="graph", where=where, why=why, reason=Reason.IMPOSSIBLE, hint=hint)
     raise UnsupportedError([item], path=path)

@@ -7,6 +7,7 @@ from collections import Counter
 from nnconv.decompositions.base import Evaluate
 from nnconv.errors import UnsupportedError
 from nnconv.formats.graphexport import check_ends, distinguish
+from nnconv.formats.nnrt.check import MOST_TENSORS
 from nnconv.formats.nnrt.exporter import FileTarget
 from nnconv.formats.nnrt.types import NEWEST
 from nnconv.formats.nnrt.wire import Graph as WireGraph
@@ -25,7 +26,9 @@ def to_wire(
         UnsupportedError: with every node that NNRt can't hold.
     """
     graph = signature.graph
-    check_ends(graph, "NNRt", model.source)
+    limit = None if api == 1 else MOST_TENSORS
+    hint = "Version 1 of the API has no such limit (--api v1)."
+    check_ends(graph, "NNRt", model.source, most=limit, hint=hint)
     target = FileTarget(evaluate, api=api)
     result, refused = target.graph(graph)
     if result is None:

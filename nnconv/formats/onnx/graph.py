@@ -288,7 +288,7 @@ class GraphImport:
         Raises:
             InvalidModelError: when it stands for something already.
         """
-        if name in self.values:
+        if name in self.values or name in self._initializers:
             raise source.fail(f"there is a `{name}` already")
         stated = self._stated.get(name)
         if stated is not None and value.data is None:

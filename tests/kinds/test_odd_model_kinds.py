@@ -1,0 +1,227 @@
+"""Graphs that no framework writes but that no rule forbids, and some that one does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from nnconv.backends.reference.executor import run_graph
+from onnx import TensorProto, helper, numpy_helper
+
+import nnconv
+from nnconv.errors import InvalidModelError, UnsupportedError
+from support.tflite_builder import TfliteBuilder
+
+TARGETS = ("onnx", "tflite", "nnapi", "nnrt")
+
+node = helper.make_node
+
+
+def value(name: str, shape: Sequence[int | str] | None, kind: int = TensorProto.FLOAT) -> Any:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def const(name: str, data: Any, dtype: Any = np.float32) -> Any:
+    return numpy_helper.from_array(np.asarray(data, dtype), name)
+
+
+def model(
+    nodes: Sequence[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    constants: Sequence[Any] = (),
+    *,
+    opset: int = 21,
+) -> Any:
+    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
+    opsets = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=3 if opset < 9 else 10)
+
+
+def body(nodes: Sequence[Any], output: str, constants: Sequence[Any] = ()) -> Any:
+    return helper.make_graph(nodes, output, [], [value(output, [2])], constants)
+
+
+def nested(depth: int) -> Any:
+    """IFs inside of one another, the innermost of which gives -x."""
+    inner = body([node("Neg", ["x"], ["o0"])], "o0")
+    for level in range(1, depth):
+        other = body([node("Abs", ["x"], [f"e{level}"])], f"e{level}")
+        choice = node("If", ["c"], [f"o{level}"], then_branch=inner, else_branch=other)
+        inner = body([choice], f"o{level}")
+    other = body([node("Abs", ["x"], ["e"])], "e")
+    return model(
+        [node("If", ["c"], ["y"], then_branch=inner, else_branch=other)],
+        [value("c", [], TensorProto.BOOL), X],
+        [Y],
+    )
+
+
+X, Y = value("x", [2]), value("y", [2])
+NEG = node("Neg", ["x"], ["y"])
+
+
+def same_names(op: str) -> Any:
+    """A branch whose names are those of the other and of the graph around."""
+    return body([node(op, ["x"], ["t"]), node("Add", ["t", "k"], ["o"])], "o", [const("k", [1, 2])])
+
+
+ODD = {
+    "an output is an input": model([], [X], [X]),
+    "an input is an output as well": model([NEG], [X], [X, Y]),
+    "an output is a constant": model([], [X], [value("k", [3])], [const("k", [1, 2, 3])]),
+    "an output is there twice": model([NEG], [X], [Y, Y]),
+    "outputs are one value": model(
+        [
+            node("Neg", ["x"], ["a"]),
+            node("Identity", ["a"], ["b"]),
+            node("Identity", ["a"], ["c"]),
+        ],
+        [X],
+        [value(name, [2]) for name in "bca"],
+    ),
+    "inputs that nothing reads": model([NEG], [X, value("u", [4, 4])], [Y]),
+    "an unread constant is an input": model(
+        [NEG], [X, value("k", [3])], [Y], [const("k", [1, 2, 3])]
+    ),
+    "nodes in no order": model([node("Neg", ["a"], ["y"]), node("Abs", ["x"], ["a"])], [X], [Y]),
+    "two nodes of a name": model(
+        [node("Neg", ["x"], ["a"], name="n"), node("Abs", ["a"], ["y"], name="n")], [X], [Y]
+    ),
+    "a constant of denormals": model(
+        [node("Mul", ["x", "k"], ["y"])], [X], [Y], [const("k", [1e-40, 1e-45])]
+    ),
+    "a constant that is no number": model(
+        [node("Add", ["x", "k"], ["y"])],
+        [value("x", [3])],
+        [value("y", [3])],
+        [const("k", [np.nan, np.inf, -np.inf])],
+    ),
+    "a join with nothing": model(
+        [node("Concat", ["x", "k"], ["y"], axis=0)], [X], [Y], [const("k", np.zeros(0))]
+    ),
+    "an operand left out in the middle": model(
+        [node("Clip", ["x", "", "k"], ["y"])], [X], [Y], [const("k", 0.5)]
+    ),
+    "scalars": model([NEG], [value("x", [])], [value("y", [])]),
+    "nine dimensions": model([NEG], [value("x", [1, 2] * 4 + [1])], [value("y", [1, 2] * 4 + [1])]),
+    "the oldest opset": model([NEG], [X], [Y], opset=7),
+    "the newest opset": model([NEG], [X], [Y], opset=onnx.defs.onnx_opset_version()),
+    "names used again in branches": model(
+        [
+            node("Neg", ["x"], ["t"]),
+            node("If", ["c"], ["b"], then_branch=same_names("Neg"), else_branch=same_names("Abs")),
+            node("Add", ["b", "t"], ["y"]),
+        ],
+        [value("c", [], TensorProto.BOOL), X],
+        [Y],
+    ),
+    "a branch gives a constant": model(
+        [
+            node(
+                "If",
+                ["c"],
+                ["y"],
+                then_branch=body([], "k", [const("k", [1, 2])]),
+                else_branch=body([node("Neg", ["x"], ["u"])], "u"),
+            )
+        ],
+        [value("c", [], TensorProto.BOOL), X],
+        [Y],
+    ),
+    "sixteen branches inside of one another": nested(16),
+    "two hundred outputs": model(
+        [node("Neg", ["x"], [f"y{i}"]) for i in range(200)],
+        [X],
+        [value(f"y{i}", [2]) for i in range(200)],
+    ),
+    **{
+        f"the name {name!r}": model(
+            [node("Neg", [name], [f"{name}'"], name=name)],
+            [value(name, [2])],
+            [value(f"{name}'", [2])],
+        )
+        for name in ("a b", "ü→日本", "new\nline", "/", "..", "x:0", "n" * 300, "%s{}", "-x", "a=b")
+    },
+}
+
+
+def feeds_of(loaded: Any) -> list[np.ndarray]:
+    rng = np.random.default_rng(5)
+    return [rng.normal(0, 2, v.shape).astype(v.dtype.numpy) for v in loaded.inputs]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", ODD)
+def test_odd_graphs_come_out_right(case, target, tmp_path):
+    source, result = tmp_path / "source.onnx", tmp_path / f"result.{target}"
+    onnx.save(ODD[case], source)
+    loaded = nnconv.load(source)
+    feeds = feeds_of(loaded)
+    wanted = run_graph(loaded.graph, feeds)
+    has_branches = any(each.op_type == "If" for each in ODD[case].graph.node)
+    if target == "nnrt" and has_branches and "sixteen" in case:
+        assert not nnconv.check(source, target).passed
+        with pytest.raises(UnsupportedError):
+            nnconv.convert(source, result)
+        return
+    assert nnconv.check(source, target).passed
+    nnconv.convert(source, result)
+    again = nnconv.load(result)
+    assert len(again.inputs) == len(loaded.inputs)
+    given = [
+        array.astype(v.dtype.numpy).reshape(v.shape if array.ndim == 0 else array.shape)
+        for array, v in zip(feeds, again.inputs, strict=True)
+    ]
+    for old, new in zip(wanted, run_graph(again.graph, given), strict=True):
+        np.testing.assert_allclose(new.reshape(old.shape), old, rtol=1e-6)
+
+
+BROKEN = {
+    "a circle": model(
+        [node("Neg", ["b"], ["a"]), node("Abs", ["a"], ["b"])], [X], [value("b", [2])]
+    ),
+    "an operand that nothing gives": model([node("Add", ["x", "no"], ["y"])], [X], [Y]),
+    "an output that nothing gives": model([NEG], [X], [value("no", [2])]),
+    "two nodes of a result": model([NEG, node("Abs", ["x"], ["y"])], [X], [Y]),
+    "a result of a constant's name": model([NEG], [X], [Y], [const("y", [1, 2])]),
+    "an input that is there twice": model([NEG], [X, X], [Y]),
+    "an opset to come": model([NEG], [X], [Y], opset=99),
+    "an extent of 2**40 out of one": model(
+        [node("Expand", ["x", "s"], ["y"])],
+        [value("x", [1])],
+        [value("y", [2**40])],
+        [const("s", [2**40], np.int64)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_graphs_are_refused_in_a_line(case, tmp_path):
+    onnx.save(BROKEN[case], tmp_path / "source.onnx")
+    for target in TARGETS:
+        with pytest.raises((InvalidModelError, UnsupportedError)) as caught:
+            nnconv.convert(tmp_path / "source.onnx", tmp_path / f"result.{target}")
+        assert str(caught.value).isprintable()
+        assert not Path(tmp_path / f"result.{target}").exists()
+
+
+def test_more_ends_than_a_format_has_are_refused(tmp_path):
+    b = TfliteBuilder()
+    inputs = [b.input(f"x{i}", "float32", (2,)) for i in range(201)]
+    b.output(b.op("ADD_N", inputs, [("float32", (2,), None, "y")]))
+    source = tmp_path / "wide.tflite"
+    source.write_bytes(b.build())
+    (obstacle,) = nnconv.check(source, "nnrt").obstacles
+    assert "201 inputs" in obstacle.why
+    assert nnconv.check(source, "nnrt", api=1).passed
+    with pytest.raises(UnsupportedError, match="takes up to 200"):
+        nnconv.convert(source, tmp_path / "wide.nnrt")
+    nnconv.convert(source, tmp_path / "wide.nnrt", api=1)
+    assert len(nnconv.load(tmp_path / "wide.nnrt").inputs) == 201
+    nnconv.convert(source, tmp_path / "wide.nnapi")
+    assert len(nnconv.load(tmp_path / "wide.nnapi").inputs) == 201
