@@ -1,11 +1,12 @@
 """What NNAPI's calls cost over onnxruntime alone.
 
-    python benchmarks/nnapi_runtime.py
+    python benchmarks/nnapi_runtime.py [KIND...]
 
 - compute: an execution of a small float network that is computed again and again, against a bare
   session whose inputs and outputs are bound.
-- compile: a compilation of a model of 50 MB, against the creation of a session from the ONNX file
-  of that model; then with a cache, the first time and again.
+- compile: a compilation of a model of 50 MB of some kind, against the creation of a session from
+  the ONNX file of that model; then with a cache, the first time and again. One of the models is
+  compiled in two pieces, as if onnxruntime had no square roots.
 
 Rounds of the sides alternate, and the least time of each is compared: other work on the machine
 only ever adds. Exits with 1 where a limit is exceeded.
@@ -13,22 +14,29 @@ only ever adds. Exits with 1 where a limit is exceeded.
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import onnxruntime
 from measure import print_rows
 
 import nnconv
+from nnconv import backends
+from nnconv.errors import BackendError
+from nnconv.ir import Model
 from nnconv.runtime import nnapi
 from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode
 
-FLOAT, INT = OperandCode.TENSOR_FLOAT32, OperandCode.INT32
+FLOAT, HALF, INT = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_FLOAT16, OperandCode.INT32
+CODES, CHANNELS = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
 
 IMAGE, CLASSES = (1, 32, 32, 3), 10
 
@@ -40,21 +48,45 @@ MOST_COMPILE_RATIO = 1.3
 COMPUTE_ROUNDS, RUNS = 100, 50
 COMPILE_ROUNDS = 20
 
+BYTES = 50e6
+"""Of the weights of a model that is compiled."""
+
+ONNXRUNTIME = "onnxruntime:cpu"
+
 
 class Net:
     """A chain of operations of an NNAPI model, built by calls."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], kind: OperandCode = FLOAT) -> None:
         self.model = nnapi.Model()
         self.rng = np.random.default_rng(0)
-        self.first = self.last = self.model.add_operand(OperandType(FLOAT, shape))
+        self.kind = kind
+        self.first = self.last = self.model.add_operand(self._type(shape))
 
-    def constant(self, *shape: int) -> int:
-        """Random weights."""
-        index = self.model.add_operand(OperandType(FLOAT, shape))
+    def _type(self, shape: tuple[int, ...]) -> OperandType:
+        """Of a value."""
+        return OperandType(self.kind, shape, *((0.05, 3) if self.kind is CODES else ()))
+
+    def constant(self, *shape: int, axis: int = 0) -> int:
+        """Random weights, or a bias; ``axis`` is that of the filters."""
+        if self.kind is CODES:
+            return self._codes(shape, axis)
+        index = self.model.add_operand(OperandType(self.kind, shape))
         size = np.sqrt(np.prod(shape[1:], dtype=np.float64)) if len(shape) > 1 else 10
         data = (self.rng.standard_normal(shape) / size).astype(np.float32)
-        self.model.set_operand_value(index, data)
+        self.model.set_operand_value(index, data.astype(np.float16) if self.kind is HALF else data)
+        return index
+
+    def _codes(self, shape: tuple[int, ...], axis: int) -> int:
+        if len(shape) == 1:
+            index = self.model.add_operand(OperandType(OperandCode.TENSOR_INT32, shape))
+            self.model.set_operand_value(index, self.rng.integers(-99, 99, shape, np.int32))
+            return index
+        index = self.model.add_operand(OperandType(CHANNELS, shape))
+        self.model.set_operand_value(index, self.rng.integers(-127, 128, shape, np.int8))
+        scales = self.rng.uniform(1e-4, 1e-3, shape[axis]).astype(np.float32)
+        params = nnapi.SymmPerChannelQuantParams(axis, scales)
+        self.model.set_operand_symm_per_channel_quant_params(index, params)
         return index
 
     def number(self, value: int) -> int:
@@ -65,9 +97,15 @@ class Net:
 
     def add(self, code: OperationCode, shape: tuple[int, ...], *operands: int) -> None:
         """An operation on what the last one gave."""
-        result = self.model.add_operand(OperandType(FLOAT, shape))
+        result = self.model.add_operand(self._type(shape))
         self.model.add_operation(code, [self.last, *operands], [result])
         self.last = result
+
+    def conv(self, size: int, before: int, after: int) -> None:
+        """A convolution of 8 x 8 pixels: same padding, strides of 1, ReLU."""
+        weights = self.constant(after, size, size, before), self.constant(after)
+        settings = map(self.number, (1, 1, 1, 1))
+        self.add(OperationCode.CONV_2D, (1, 8, 8, after), *weights, *settings)
 
     def finished(self) -> nnapi.Model:
         """The model."""
@@ -92,27 +130,92 @@ def small_network() -> nnapi.Model:
     return net.finished()
 
 
-def large_network() -> nnapi.Model:
-    """Bottlenecks as in ResNets, with 50 MB of weights."""
-    wide, narrow = 1024, 256
-    net = Net((1, 8, 8, wide))
+def bottlenecks() -> nnapi.Model:
+    """As in ResNets."""
+    net = Net((1, 8, 8, 1024))
     for _ in range(11):  # 4.47 MB each
-        for size, before, after in ((1, wide, narrow), (3, narrow, narrow), (1, narrow, wide)):
-            weights = net.constant(after, size, size, before), net.constant(after)
-            conv = map(net.number, (1, 1, 1, 1))  # same padding, strides, ReLU
-            net.add(OperationCode.CONV_2D, (1, 8, 8, after), *weights, *conv)
+        for size, before, after in ((1, 1024, 256), (3, 256, 256), (1, 256, 1024)):
+            net.conv(size, before, after)
     return net.finished()
 
 
-def compiled(model: nnapi.Model, folder: Path | None = None) -> nnapi.Compilation:
-    """The model on onnxruntime."""
-    devices = (nnapi.get_device(i) for i in range(nnapi.get_device_count()))
-    device = next(d for d in devices if d.get_name() == "onnxruntime:cpu")
-    made = nnapi.Compilation.create_for_devices(model, [device])
+def convolutions(size: int, channels: int, kind: OperandCode = FLOAT) -> nnapi.Model:
+    """Convolutions of one size."""
+    net = Net((1, 8, 8, channels), kind)
+    count = size * size * channels * channels * {FLOAT: 4, HALF: 2, CODES: 1}[kind]
+    for _ in range(round(BYTES / count)):
+        net.conv(size, channels, channels)
+    return net.finished()
+
+
+def depthwise() -> nnapi.Model:
+    """Depthwise convolutions."""
+    channels = 4096
+    net = Net((1, 8, 8, channels))
+    for _ in range(round(BYTES / (4 * 49 * channels))):
+        weights = net.constant(1, 7, 7, channels), net.constant(channels)
+        settings = map(net.number, (1, 1, 1, 1, 1))
+        net.add(OperationCode.DEPTHWISE_CONV_2D, (1, 8, 8, channels), *weights, *settings)
+    return net.finished()
+
+
+def layers(kind: OperandCode = FLOAT, *, root: bool = False) -> nnapi.Model:
+    """Fully connected layers; with a square root in the middle."""
+    size = 1024
+    net = Net((1, size), kind)
+    count = round(BYTES / (size * size * (2 if kind is HALF else 4)))
+    for number in range(count):
+        if root and number == count // 2:
+            net.add(OperationCode.SQRT, (1, size))
+        weights = net.constant(size, size), net.constant(size)
+        net.add(OperationCode.FULLY_CONNECTED, (1, size), *weights, net.number(1))
+    return net.finished()
+
+
+PIECES = "layers, in pieces"
+
+KINDS: dict[str, Callable[[], nnapi.Model]] = {
+    "bottlenecks": bottlenecks,
+    "3x3": lambda: convolutions(3, 256),
+    "1x1": lambda: convolutions(1, 512),
+    "7x7": lambda: convolutions(7, 256),
+    "depthwise": depthwise,
+    "layers": layers,
+    "3x3, int8": lambda: convolutions(3, 256, CODES),
+    "1x1, int8": lambda: convolutions(1, 1024, CODES),
+    "3x3, float16": lambda: convolutions(3, 256, HALF),
+    "layers, float16": lambda: layers(HALF),
+    PIECES: lambda: layers(root=True),
+}
+"""Models with about 50 MB of weights."""
+
+
+def compiled(
+    model: nnapi.Model, folder: Path | None = None, names: Sequence[str] = (ONNXRUNTIME,)
+) -> nnapi.Compilation:
+    """The model on devices."""
+    devices = [nnapi.get_device(i) for i in range(nnapi.get_device_count())]
+    chosen = [next(d for d in devices if d.get_name() == name) for name in names]
+    made = nnapi.Compilation.create_for_devices(model, chosen)
     if folder is not None:
         made.set_caching(folder, bytes(32))
     made.finish()
     return made
+
+
+@contextlib.contextmanager
+def no_square_roots() -> Iterator[None]:
+    """Have onnxruntime refuse them, and with them every model that has one."""
+    real = backends.compile
+
+    def picky(model: Any, device: str, **options: Any) -> backends.Executable:
+        if device == ONNXRUNTIME and isinstance(model, Model):
+            if any(node.op.name == "Sqrt" for node in model.graph.nodes):
+                raise BackendError("there are no square roots")
+        return real(model, device, **options)
+
+    with mock.patch.object(backends, "compile", picky):
+        yield
 
 
 def bare_session(model: nnapi.Model, path: Path) -> onnxruntime.InferenceSession:
@@ -160,56 +263,56 @@ def measure_compute(folder: Path) -> dict[str, float]:
     return found
 
 
-def measure_compile(folder: Path) -> dict[str, float]:
+def measure_compile(kind: str, folder: Path) -> dict[str, float]:
     """Seconds until a model can run."""
-    model = large_network()
+    model = KINDS[kind]()
     path = folder / "large.onnx"
     nnconv.save(model.to_ir(), path)
     cache = folder / "cache"
-    cache.mkdir()
+    names = (ONNXRUNTIME, "reference") if kind == PIECES else (ONNXRUNTIME,)
 
     def kept_anew() -> None:
-        for file in cache.iterdir():
-            file.unlink()
-        compiled(model, cache)
+        shutil.rmtree(cache, ignore_errors=True)
+        cache.mkdir()
+        compiled(model, cache, names)
 
     providers = ["CPUExecutionProvider"]
-    return least_times(
-        {
-            "onnxruntime": lambda: onnxruntime.InferenceSession(path, providers=providers),
-            "nnconv": lambda: compiled(model),
-            "nnconv, kept": kept_anew,
-            "nnconv, found": lambda: compiled(model, cache),
-        },
-        COMPILE_ROUNDS,
-        1,
-    )
+    with no_square_roots() if kind == PIECES else contextlib.nullcontext():
+        return least_times(
+            {
+                "onnxruntime": lambda: onnxruntime.InferenceSession(path, providers=providers),
+                "nnconv": lambda: compiled(model, names=names),
+                "nnconv, kept": kept_anew,
+                "nnconv, found": lambda: compiled(model, cache, names),
+            },
+            COMPILE_ROUNDS,
+            1,
+        )
 
 
 def main() -> int:
     """Measure and report; 1 if a limit is exceeded."""
+    kinds = sys.argv[1:] or KINDS
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        compute = measure_compute(folder)
-        compilation = measure_compile(folder)
+        found = {"compute": measure_compute(Path(name))}
+        found |= {kind: measure_compile(kind, Path(name)) for kind in kinds}
     rows = []
-    for what, found in (("compute", compute), ("compile", compilation)):
-        bare = found["onnxruntime"]
-        for side, seconds in found.items():
-            times = (f"{1e3 * seconds:.4g}", f"{seconds / bare:.3f}")
-            rows.append((f"{what}, {side}", *times))
-    print_rows(("what", "ms", "ratio"), rows)
+    for what, times in found.items():
+        bare = times["onnxruntime"]
+        for side, seconds in times.items():
+            rows.append((what, side, f"{1e3 * seconds:.4g}", f"{seconds / bare:.3f}"))
+    print_rows(("what", "by", "ms", "ratio"), rows)
+    compute = found.pop("compute")
     most = MOST_RATIO * compute["onnxruntime"] + 1e-6 * MOST_MICROSECONDS
-    limits = {
-        "a computation takes too long": compute["nnconv"] > most,
-        "a compilation takes too long": compilation["nnconv"]
-        > MOST_COMPILE_RATIO * compilation["onnxruntime"],
-        "the cache saves no time": compilation["nnconv, found"] > compilation["nnconv"],
-    }
-    for text, broken in limits.items():
-        if broken:
-            print(text)
-    return int(any(limits.values()))
+    exceeded = ["a computation takes too long"] if compute["nnconv"] > most else []
+    for kind, times in found.items():
+        if times["nnconv"] > MOST_COMPILE_RATIO * times["onnxruntime"]:
+            exceeded.append(f"{kind}: the compilation takes too long")
+        if times["nnconv, found"] > times["nnconv"]:
+            exceeded.append(f"{kind}: the cache saves no time")
+    for text in exceeded:
+        print(text)
+    return int(bool(exceeded))
 
 
 if __name__ == "__main__":
