@@ -10,6 +10,7 @@ from nnconv.formats.indexed import Ref
 from nnconv.formats.nnrt.exporter import Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
+from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType
 
 _FLOATS = frozenset({DType.FLOAT32, DType.FLOAT16})
@@ -56,8 +57,18 @@ def _obstacle(x: Value, weights: Value, bias: Value | None, y: Value) -> str:
     return ""
 
 
-def bias_tensor(node: Node, t: Target, filters: int, *, integer: bool) -> Ref:
-    """The tensor of a bias; zeros where there is none. That of codes has no parameters."""
+def repeated(quant: Quant | None, groups: int) -> Quant | None:
+    """The parameters of filters that stand once for each group."""
+    if quant is None or quant.is_per_tensor or groups == 1:
+        return quant
+    return Quant.per_channel(quant.scale * groups, quant.zero_point * groups, axis=0)
+
+
+def bias_tensor(node: Node, t: Target, filters: int, *, integer: bool, groups: int = 1) -> Ref:
+    """The tensor of a bias; zeros where there is none. That of codes has no parameters.
+
+    ``groups`` says how often the weights' parameters are meant, each time for other filters.
+    """
     x, weights = node.operand(0), node.operand(1)
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     if bias is None:
@@ -70,9 +81,10 @@ def bias_tensor(node: Node, t: Target, filters: int, *, integer: bool) -> Ref:
         kind = TensorType(bias.dtype, (filters,))
         return t.result("RESHAPE", {"input": bias, "InputShape": t.ints([filters])}, kind)
     assert x.quant is not None
-    assert weights.quant is not None
+    quant = repeated(weights.quant, groups)
+    assert quant is not None
     if bias.data is None:
         return t.tensor(bias)
-    codes = bias_codes(bias, bias_quant(x.quant, weights.quant))
+    codes = bias_codes(bias, bias_quant(x.quant, quant))
     assert codes is not None, "its elements are known"
     return t.const(codes, name=bias.name)

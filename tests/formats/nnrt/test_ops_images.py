@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.nnrt_ops import check_op, codes
+from nnconv.errors import UnsupportedError
+from nnconv.formats.nnrt.reader import import_model
+from support.nnrt_ops import Given, check_op, codes, graph_of
 
 F32, I32 = np.float32, np.int32
 
@@ -91,9 +93,14 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def _lstm(
-    x: np.ndarray, weights: list[np.ndarray], state: list[np.ndarray], *, back: bool
+    x: np.ndarray,
+    weights: list[np.ndarray],
+    state: list[np.ndarray],
+    *,
+    back: bool,
+    zoneout: tuple[float, float] = (0, 0),
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A layer of one direction; gates i, o, f, c."""
+    """A layer of one direction; gates i, o, f, c; a share of the old states stays."""
     w, r, b = weights
     h, c = state
     steps = range(len(x))
@@ -101,15 +108,17 @@ def _lstm(
     for step in reversed(steps) if back else steps:
         gates = x[step] @ w.T + h @ r.T + b[: len(w)] + b[len(w) :]
         i, o, f, g = np.split(gates, 4, axis=-1)
-        c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
-        h = _sigmoid(o) * np.tanh(c)
+        new = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
+        c = zoneout[0] * c + (1 - zoneout[0]) * new
+        h = zoneout[1] * h + (1 - zoneout[1]) * _sigmoid(o) * np.tanh(c)
         results[step] = h
     return np.stack(results), h, c
 
 
+@pytest.mark.parametrize("zoneout", [(0, 0), (0.25, 0), (0.125, 0.5)], ids=str)
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize(("directions", "layers"), [(1, 1), (2, 1), (1, 2), (2, 2)])
-def test_lstm(directions: int, layers: int, *, bias: bool) -> None:
+def test_lstm(directions: int, layers: int, zoneout: tuple[float, float], *, bias: bool) -> None:
     steps, batch, hidden = 3, 2, 4
     size = hidden * directions  # so that each layer's input is as wide as the first one's
     rng = np.random.default_rng(7)
@@ -131,7 +140,7 @@ def test_lstm(directions: int, layers: int, *, bias: bool) -> None:
             k = layer * directions + direction
             weights = [inputs["wIh"][k], inputs["wHh"][k], inputs["bias"][k] * bias]
             state = [inputs["hx"][k], inputs["cx"][k]]
-            outputs, h, c = _lstm(x, weights, state, back=direction == 1)
+            outputs, h, c = _lstm(x, weights, state, back=direction == 1, zoneout=zoneout)
             found.append(outputs)
             last.append(h)
             cells.append(c)
@@ -139,6 +148,23 @@ def test_lstm(directions: int, layers: int, *, bias: bool) -> None:
     params = {
         "bidirectional": directions == 2, "hasBias": bias, "inputSize": size,
         "hiddenSize": hidden, "numLayers": layers, "numDirections": directions,
+        "zoneoutCell": zoneout[0], "zoneoutHidden": zoneout[1],
+        "projSize": 3,  # which the runtime reads as the bits of a float32 number: as 0
     }  # fmt: skip
     expected = [x.astype(F32), np.stack(last).astype(F32), np.stack(cells).astype(F32)]
     check_op("LSTM", inputs, params, expected)
+
+
+def test_a_projection_that_the_runtime_sees_has_no_weights() -> None:
+    size = int(np.float32(3).view(np.int32))
+    shapes = {
+        "input": (2, 1, 4), "wIh": (1, 16, 4), "wHh": (1, 16, 4), "bias": (1, 32),
+        "hx": (1, 1, 4), "cx": (1, 1, 4),
+    }  # fmt: skip
+    inputs = {name: np.zeros(shape, F32) for name, shape in shapes.items()}
+    params = {
+        "inputSize": 4, "hiddenSize": 4, "numLayers": 1, "numDirections": 1, "projSize": size,
+    }  # fmt: skip
+    outputs = [Given(np.zeros(shape, F32)) for shape in ((2, 1, 3), (1, 1, 3), (1, 1, 4))]
+    with pytest.raises(UnsupportedError, match="reads as 3"):
+        import_model(graph_of("LSTM", inputs, params, outputs))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nnconv
+from nnconv.errors import BackendError
 from nnconv.formats.nnrt.reader import import_model
 from nnconv.formats.nnrt.wire import QuantParams
 from support.nnrt_ops import Given, check_op, codes, const, graph_of
@@ -200,6 +201,18 @@ def test_conv2d_transpose_of_codes():
     wanted = quantized(conv_transpose(real(x), real(w), bias * 0.001, params, 1), 0.1, -4)
     given = {"input": x, "weight": w, "bias": const(bias)}
     check_op("CONV2D_TRANSPOSE", given, params, wanted, steps=1)
+
+
+def test_conv2d_transpose_of_codes_with_scales_for_each_filter_of_each_group():
+    x, w = some_codes((1, 3, 4, 4), 0.05, 3), some_codes((6, 2, 2, 2), 0.02, constant=True)
+    scales = np.float32([0.02, 0.01, 0.05, 0.03, 0.04, 0.015])
+    filters = Given(w.array, QuantParams(tuple(scales.tolist()), (0,) * 6), constant=True)
+    weights = w.array * scales.reshape(-1, 1, 1, 1)
+    bias = np.array([500, -300, 100, 50, -70, 900], np.int32)
+    params = {"stride": (2, 2), "dilation": (1, 1)}
+    found = conv_transpose(real(x), weights, bias * scales * 0.05, params, 2)
+    given = {"input": x, "weight": filters, "bias": const(bias)}
+    check_op("CONV2D_TRANSPOSE", given, params | {"group": 2}, quantized(found, 0.1, -4), steps=1)
 
 
 # ------------------------------------------------------------------------ pools
@@ -474,6 +487,24 @@ def check_channels(given, params, wanted):
     graph = graph_of("QUANT_DTYPE_CAST", {"input": given}, params, [Given(wanted)])
     results = nnconv.compile(import_model(graph), "reference").run({"input": given.array})
     np.testing.assert_allclose(results["output0"], wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("device", ["reference", "onnxruntime:cpu", "litert:cpu"])
+@pytest.mark.parametrize("shape", [(), (3,)])
+@pytest.mark.parametrize("given", [some((2, 3)), codes(np.int8([[1, -2, 3]]), 0.5, 4)], ids=str)
+def test_a_run_fails_where_an_assertion_does_not_hold(given, shape, device):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("ai_edge_litert")
+    given = given if isinstance(given, Given) else Given(given)
+    holds = Given(np.ones(shape, bool))
+    graph = graph_of("ASSERT", {"condition": holds, "data": given}, {}, [given])
+    executable = nnconv.compile(import_model(graph), device)
+    result = executable.run({"condition": holds.array, "data": given.array})["output0"]
+    np.testing.assert_array_equal(result, given.array)
+    broken = holds.array.copy()
+    broken[...] = np.arange(broken.size).reshape(shape) != broken.size - 1
+    with pytest.raises(BackendError):
+        executable.run({"condition": broken, "data": given.array})
 
 
 def test_an_assertion_that_holds_gives_its_data_on():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.formats.nnrt.exporter import Exporter, Input, Target
-from nnconv.formats.nnrt.weighted import bias_tensor, check_weighted
+from nnconv.formats.nnrt.weighted import bias_tensor, check_weighted, repeated
 from nnconv.formats.nnrt.window import extents_of, padding_params
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
@@ -49,7 +49,7 @@ def export_conv_transpose_2d(node: Node, t: Target) -> None:
     inputs: dict[str, Input] = {
         "input": x,
         "weight": weights if op.groups == 1 else _ungrouped(node, t, filters, op.groups),
-        "bias": bias_tensor(node, t, filters[0] * op.groups, integer=integer),
+        "bias": bias_tensor(node, t, filters[0] * op.groups, integer=integer, groups=op.groups),
     }
     params = {
         "stride": list(op.stride),
@@ -65,12 +65,13 @@ def export_conv_transpose_2d(node: Node, t: Target) -> None:
 def _ungrouped(node: Node, t: Target, filters: tuple[int, ...], groups: int) -> Input:
     """[O / groups, H, W, I] as [O, H, W, I / groups]."""
     weights = node.operand(1)
-    if weights.data is None or (weights.quant is not None and not weights.quant.is_per_tensor):
-        raise t.refused("filters of several groups that aren't known, or with scales for each")
+    if weights.data is None:
+        raise t.refused("filters of several groups that aren't known")
     outputs, height, width, depth = filters
     parts = weights.data.reshape(outputs, height, width, groups, depth // groups)
     whole = parts.transpose(3, 0, 1, 2, 4).reshape(groups * outputs, height, width, -1)
-    return t.const(np.ascontiguousarray(whole), quant=weights.quant, name=weights.name)
+    quant = repeated(weights.quant, groups)
+    return t.const(np.ascontiguousarray(whole), quant=quant, name=weights.name)
 
 
 EXPORTERS: dict[type[Op], Exporter] = {

@@ -5,9 +5,12 @@ from __future__ import annotations
 from nnconv.formats.biases import bias_quant, with_quant
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.ir.graph import Value
-from nnconv.ir.types import Dim, static_shape
+from nnconv.ir.quant import Quant
+from nnconv.ir.types import Dim, TensorType, static_shape
 from nnconv.ops.conv import Conv2D, ConvTranspose2D
 from nnconv.ops.rewrite import reshaped, transposed
+from nnconv.ops.shape import Concat, Split
+from nnconv.ops.slices import Slice
 from nnconv.ops.spatial import Padding
 
 SAME = 0
@@ -116,6 +119,9 @@ def import_conv2d_transpose(s: Source) -> None:
         groups=groups,
         activation=s.activation(),
     )
+    if groups > 1 and weights.quant is not None and not weights.quant.is_per_tensor:
+        s.bind(0, _one_group_each(s, op, x, weights, filters))
+        return
     bias = scaled_bias(s, x, weights, s.operand("bias"))
     s.emit(op, [x, _grouped(s, weights, filters, groups), bias])
 
@@ -148,11 +154,40 @@ def _grouped(s: Source, weights: Value, filters: tuple[int, ...], groups: int) -
     if groups == 1:
         return weights
     outputs, height, width, depth = filters
-    if weights.quant is not None and not weights.quant.is_per_tensor:
-        raise s.unsupported("scales per channel in several groups")
     parts = reshaped(s.builder, weights, (groups, outputs // groups, height, width, depth))
     parts = transposed(s.builder, parts, (1, 2, 3, 0, 4))
     return reshaped(s.builder, parts, (outputs // groups, height, width, groups * depth))
+
+
+def _one_group_each(
+    s: Source, op: ConvTranspose2D, x: Value, weights: Value, filters: tuple[int, ...]
+) -> Value:
+    """A convolution for each group: filters that stand side by side have scales of their own."""
+    outputs, depth, groups = filters[0] // op.groups, filters[3], op.groups
+    channels = s.add_many(Split(axis=3, sizes=(depth,) * groups), [x])
+    quant, single = s.result_quant(), op.replace(groups=1)
+    assert weights.quant is not None
+    bias, parts = s.operand("bias"), []
+    for group, channel in enumerate(channels):
+        first, end = group * outputs, (group + 1) * outputs
+        rows = [n[first:end] for n in (weights.quant.scale, weights.quant.zero_point)]
+        plain = _stretch(s, with_quant(s.builder, weights, None), first, end)
+        some = with_quant(s.builder, plain, Quant.per_channel(*rows, axis=0))
+        inputs = [channel, some, scaled_bias(s, x, some, _stretch(s, bias, first, end))]
+        parts.append(s.add(single, inputs, quant=quant, dtype=s.result_dtype()))
+    return s.add(Concat(axis=3), parts, quant=quant)
+
+
+def _stretch(s: Source, value: Value, first: int, end: int) -> Value:
+    """Neighbours of the first dimension; of a constant a view."""
+    if value.data is not None:
+        kind = TensorType(value.dtype, (end - first, *value.data.shape[1:]), value.quant)
+        return Value(value.name, kind, data=value.data[first:end], origin=value.origin)
+    rest = s.rank(value) - 1
+    cut = Slice(
+        starts=(first, *(0,) * rest), ends=(end, *(None,) * rest), strides=(1,) * (rest + 1)
+    )
+    return s.add(cut, [value])
 
 
 IMPORTERS: dict[str, Importer] = {

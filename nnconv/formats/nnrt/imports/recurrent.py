@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnconv.formats.nnrt.importer import Importer, Source
+from nnconv.formats.nnrt.zoneout import zoned_layer
 from nnconv.ir.graph import Value
 from nnconv.ops.recurrent import Function, LstmLayer
 from nnconv.ops.shape import Concat, Squeeze, Unstack
@@ -10,26 +13,20 @@ from nnconv.ops.slices import Slice
 
 _FUNCTIONS = (Function("Sigmoid"), Function("Tanh"), Function("Tanh"))
 
-_WITHOUT_FORM = ("zoneoutCell", "zoneoutHidden")
-
 
 def import_lstm(s: Source) -> None:
     """LSTM: layers of one or two directions, each reading the one before it.
 
     Rows of the weights are the gates i, o, f, c, as in the kernels that the runtime's models are
-    made for; the documents don't say. ``dropout`` is a matter of training.
+    made for; the documents don't say. ``dropout`` is a matter of training. Zoneout is too, but
+    what it leaves of the states on average counts: such layers are written out step by step.
     """
-    for name in _WITHOUT_FORM:
-        if s.float(name) != 0.0:
-            raise s.unsupported(f"{name} is {s.float(name)}")
-    if s.int("projSize"):
-        raise s.unsupported(
-            "projSize, which the runtime reads as another number", hint="Leave it out."
-        )
+    _check_projection(s)
     directions, layers = s.positive("numDirections"), s.positive("numLayers")
     if directions != 1 + s.bool("bidirectional"):
         raise s.fail(f"numDirections is {directions}, bidirectional {s.bool('bidirectional')}")
     op = LstmLayer(directions=(False, True)[:directions], functions=_FUNCTIONS * directions)
+    zoneout = (s.float("zoneoutCell"), s.float("zoneoutHidden"))
     x = s.operand("input")
     names = ("wIh", "wHh", "bias", "hx", "cx")
     given = [s.operand(name) for name in names]
@@ -44,13 +41,34 @@ def import_lstm(s: Source) -> None:
         )
         inputs: list[Value | None] = [x, weights, recurrent]
         inputs += [bias if s.bool("hasBias") else None, None, output, cell]
-        steps, last, memory = s.add_many(op, inputs)
-        x = _joined(s, steps, directions)
+        if zoneout == (0.0, 0.0):
+            steps, last, memory = s.add_many(op, inputs)
+            x = _joined(s, steps, directions)
+        else:
+            x, last, memory = zoned_layer(s, inputs, zoneout, directions)
         hidden.append(last)
         states.append(memory)
     s.bind(0, x)
     for place, parts in ((1, hidden), (2, states)):
         s.bind(place, parts[0] if layers == 1 else s.add(Concat(axis=0), parts))
+
+
+def _check_projection(s: Source) -> None:
+    """See that the outputs have the size of the cells.
+
+    The runtime takes the bits of the number for a float32 one, which cut off is 0 for all sizes
+    that a layer may have; and there is no input for a projection's weights.
+
+    Raises:
+        NotConvertible: the bits are those of 1 or more.
+    """
+    bits = np.asarray(s.int("projSize"), np.int64).tobytes()
+    size = float(np.frombuffer(bits[:4], "<f4")[0])
+    if not abs(size) < 1:
+        raise s.unsupported(
+            f"projSize, which the runtime reads as {size:g}: LSTM has no weights for it",
+            hint="Leave it out.",
+        )
 
 
 def _rows(s: Source, value: Value, rows: tuple[int, int]) -> Value:
