@@ -26,7 +26,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op, QuantRule
-from nnconv.ir.types import TensorType, element_count, merge_shapes
+from nnconv.ir.types import Shape, TensorType, element_count, merge_shapes
 from nnconv.ops.quantize import Bitcast, Dequantize
 from nnconv.ops.shape import Fill, Identity
 
@@ -115,6 +115,8 @@ def replace(
 
     Returns the new nodes in order, or None if no other form is known; the graph is then as it was.
     """
+    if any(_is_beyond(value.shape) for value in node.outputs):
+        return None
     builder = Recorder(node, means)
     results: Sequence[Value] | None = None
     if refusal.activation:
@@ -150,6 +152,12 @@ def replace(
     left = _folded(builder, evaluate)
     builder.graph.remove(node)
     return left
+
+
+def _is_beyond(shape: Shape) -> bool:
+    """Whether there is no format that counts so far."""
+    greatest = DType.INT32.int_range[1]
+    return any(isinstance(extent, int) and extent > greatest for extent in shape or ())
 
 
 def _loses_codes(node: Node) -> bool:

@@ -26,7 +26,7 @@ def one_hot_by_comparing(node: Node, b: Builder) -> Sequence[Value] | None:
     """OneHot of a known depth: chosen where a place is the index."""
     op, indices, on, off = node.op, *(node.operand(i) for i in range(3))
     assert isinstance(op, g.OneHot)
-    if op.from_end or op.depth is None or indices.shape is None:
+    if op.from_end or op.depth is None or op.depth > MOST_ELEMENTS or indices.shape is None:
         return None
     column = (-1, *(1 for _ in indices.shape[op.axis :]))
     places = b.const(np.arange(op.depth, dtype=np.int32).reshape(column))
