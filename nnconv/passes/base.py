@@ -58,6 +58,34 @@ class RulesPass(Pass):
         return modified
 
 
+class Heirs:
+    """Values that take the places of nodes' results in a graph, also where these go out.
+
+    Attributes:
+        outputs: the graph's outputs, and what has taken their places.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.outputs = graph.output_set()
+        self._gone: dict[Value, Value] = {}
+
+    def replace(self, node: Node, value: Value) -> None:
+        """Let ``value`` be what a node's only result was, name and all; the node goes."""
+        (result,) = node.outputs
+        value.name = result.name
+        result.replace_all_uses_with(value)
+        if result in self.outputs:
+            self._gone[result] = value
+            self.outputs.add(value)
+        self.graph.remove(node)
+
+    def close(self) -> None:
+        """Let the heirs of outputs go out."""
+        if self._gone:
+            self.graph.outputs = [self._gone.get(v, v) for v in self.graph.outputs]
+
+
 def retype(node: Node) -> list[Value]:
     """Let results have what is now known of their shapes; gives those that have changed."""
     try:

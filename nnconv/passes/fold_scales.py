@@ -26,7 +26,7 @@ from nnconv.ops.quantize import Dequantize
 from nnconv.ops.rewrite import constant_behind
 from nnconv.ops.spatial import channel_dim
 from nnconv.ops.standardize import BatchNormalization
-from nnconv.passes.base import Pass
+from nnconv.passes.base import Heirs, Pass
 
 _Transposed = ConvTranspose1D | ConvTranspose2D | ConvTranspose3D
 _Product = Conv1D | Conv2D | Conv3D | _Transposed | FullyConnected
@@ -48,24 +48,16 @@ class FoldScalesPass(Pass):
     def run(self, graph: Graph) -> bool:
         """Fold the scales of one graph."""
         modified = False
-        outputs = graph.output_set()
-        gone: dict[Value, Value] = {}
+        heirs = Heirs(graph)
         for node in graph.nodes:
-            product = _folded(node, outputs)
+            product = _folded(node, heirs.outputs)
             if product is None:
                 continue
-            made, result = product.outputs[0], node.outputs[0]
             activation = getattr(node.op, "activation", Activation.NONE)
             product.op = product.op.replace(activation=activation)
-            made.name = result.name
-            result.replace_all_uses_with(made)
-            if result in outputs:
-                gone[result] = made
-                outputs.add(made)
-            graph.remove(node)
+            heirs.replace(node, product.outputs[0])
             modified = True
-        if gone:
-            graph.outputs = [gone.get(v, v) for v in graph.outputs]
+        heirs.close()
         return modified
 
 

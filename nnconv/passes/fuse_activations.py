@@ -9,7 +9,7 @@ from nnconv.ir.op import Activation
 from nnconv.ops.elementwise import Add, Clip, Div, Mul, Sub
 from nnconv.ops.pool import AveragePool2D, L2Pool2D, MaxPool2D
 from nnconv.ops.quantize import Quantize
-from nnconv.passes.base import Pass
+from nnconv.passes.base import Heirs, Pass
 from nnconv.passes.ranges import is_implied
 from nnconv.passes.weight_codes import WEIGHTED
 
@@ -33,24 +33,15 @@ class FuseActivationsPass(Pass):
     def run(self, graph: Graph) -> bool:
         """Fuse the clamps of one graph."""
         modified = False
-        outputs = graph.output_set()
-        gone: dict[Value, Value] = {}
+        heirs = Heirs(graph)
         for node in graph.nodes:
             if not isinstance(node.op, Clip):
                 continue
             modified |= _relax(node)
-            x, result = node.inputs[0], node.outputs[0]
-            if x is None or not _fuse(node, outputs):
-                continue
-            x.name = result.name
-            result.replace_all_uses_with(x)
-            if result in outputs:
-                gone[result] = x
-                outputs.add(x)
-            graph.remove(node)
-            modified = True
-        if gone:
-            graph.outputs = [gone.get(v, v) for v in graph.outputs]
+            if _fuse(node, heirs.outputs):
+                heirs.replace(node, node.operand(0))
+                modified = True
+        heirs.close()
         return modified
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from nnconv.formats.clamps import clamp_steps
 from nnconv.formats.nnapi import alike
 from nnconv.formats.nnapi.exporter import Exporter, Input, Target
 from nnconv.formats.nnapi.table import spec_of
@@ -13,7 +12,6 @@ from nnconv.formats.nnapi.types import OperationCode
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
-from nnconv.ir.quant import quantize
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops import elementwise as e
 
@@ -139,18 +137,8 @@ def export_clip(node: Node, t: Target) -> None:
     if name is not None and (x.dtype.is_float or x.quant == y.quant) and x.dtype is not DType.INT32:
         t.emit(name, {"input": x}, y)
         return
-    if y.quant is not None:
-        source = t.requantized(x, y.quant, y.dtype)
-        bounds = quantize(np.asarray([op.low, op.high], np.float64), y.quant, y.dtype)
-    else:
-        source = t.operand(x)
-        bounds = _in_type(op, y.dtype)
-    least, greatest = (-math.inf, math.inf) if y.dtype.is_float else y.dtype.int_range
-    steps = [
-        (name, t.const(bound.reshape(1), quant=y.quant))
-        for name, bound, edge in (("MAXIMUM", bounds[0], least), ("MINIMUM", bounds[1], greatest))
-        if bound != edge
-    ]
+    source = t.operand(x) if y.quant is None else t.requantized(x, y.quant, y.dtype)
+    steps = [(step, t.const(bound.reshape(1), quant=y.quant)) for step, bound in clamp_steps(op, y)]
     if not steps:
         if source == t.operand(x):
             t.keep(x, y)
@@ -161,18 +149,6 @@ def export_clip(node: Node, t: Target) -> None:
         source = t.result(step, {"input0": source, "input1": bound}, y.type)
     step, bound = steps[-1]
     t.emit(step, {"input0": source, "input1": bound}, y)
-
-
-def _in_type(op: e.Clip, dtype: DType) -> np.ndarray:
-    """The bounds as numbers of a type, those beyond its range at its ends."""
-    if dtype.is_float:
-        return np.asarray([op.low, op.high], dtype.numpy)
-    least, greatest = dtype.int_range
-    bounds = [
-        least if op.low < least else greatest if op.low > greatest else math.ceil(op.low),
-        greatest if op.high > greatest else least if op.high < least else math.floor(op.high),
-    ]
-    return np.asarray(bounds, dtype.numpy)
 
 
 def export_elu(node: Node, t: Target) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.exports.reduce import reduced
+from nnconv.formats.onnx.turns import LOWEST, take_best
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -14,8 +15,6 @@ from nnconv.ops.detection import DetectionPostProcess, NonMaxSuppression, Select
 
 _BELOW = np.float32(1 - 2**-24)
 """A positive float32 times this is the next lower one."""
-
-_LOWEST = np.float32(-np.inf)
 
 
 # -------------------------------------------------------------------- NonMaxSuppression
@@ -142,7 +141,7 @@ def _soft(node: Node, t: Target, size: str, sigma: Value) -> tuple[str, str]:
     assert boxes is not None
     assert scores is not None
     threshold, floor, width = _number(t, overlap), _number(t, lowest), _number(t, sigma)
-    nothing = t.const(_LOWEST)
+    nothing = t.const(LOWEST)
     corners = _Corners(
         t, t.node("Concat", [t.real(boxes), t.const(np.zeros((1, 4), np.float32))], axis=0)
     )
@@ -150,46 +149,19 @@ def _soft(node: Node, t: Target, size: str, sigma: Value) -> tuple[str, str]:
     scale = t.node("Div", [t.const(np.float32(-0.5)), width])
     scale = t.node("Where", [t.node("Greater", [width, zero]), scale, zero])
     real = t.node("Where", [t.node("Greater", [t.real(scores), floor]), t.real(scores), nothing])
-    start = t.node("Concat", [real, _floats(t, _LOWEST)], axis=0)
+    start = t.node("Concat", [real, _floats(t, LOWEST)], axis=0)
 
-    inner = t.inner()
-    turn, go_on, live = (t.names.unique(name) for name in ("turn", "go_on", "live"))
-    best = inner.node("ArgMax", [live], axis=0, keepdims=0)
-    score = inner.node("Gather", [live, best])
-    common = corners.overlap(inner, best)
-    weight = inner.node("Exp", [inner.node("Mul", [inner.node("Mul", [scale, common]), common])])
-    weakened = inner.node("Mul", [live, weight])
-    stays = inner.node(
-        "And", [inner.node("Less", [common, threshold]), inner.node("Greater", [weakened, floor])]
-    )
-    left = inner.node("Where", [stays, weakened, inner.const(_LOWEST)])
-    place = inner.reshape(best, [1])
-    left = inner.node("ScatterElements", [left, place, _floats(inner, _LOWEST)], axis=0)
-    again = _any_left(inner, left)
-    index = inner.node("Identity", [best])
-    body = wire.Graph(
-        t.names.unique("turn"),
-        inner.nodes,
-        [
-            wire.ValueInfo(turn, wire.DataType.INT64, ()),
-            wire.ValueInfo(go_on, wire.DataType.BOOL, ()),
-            wire.ValueInfo(live, wire.DataType.FLOAT, (None,)),
-        ],
-        [
-            wire.ValueInfo(again, wire.DataType.BOOL, ()),
-            wire.ValueInfo(left, wire.DataType.FLOAT, (None,)),
-            wire.ValueInfo(index, wire.DataType.INT64, ()),
-            wire.ValueInfo(score, wire.DataType.FLOAT, ()),
-        ],
-        inner.initializers,
-    )
-    results = t.nodes_of("Loop", [t.reshape(size, []), _any_left(t, start), start], 3, body=body)
-    return results[1], results[2]
+    def weaken(inner: Target, live: str, best: str) -> str:
+        common = corners.overlap(inner, best)
+        square = inner.node("Mul", [inner.node("Mul", [scale, common]), common])
+        weakened = inner.node("Mul", [live, inner.node("Exp", [square])])
+        near = inner.node("Less", [common, threshold])
+        stays = inner.node("And", [near, inner.node("Greater", [weakened, floor])])
+        left = inner.node("Where", [stays, weakened, inner.const(LOWEST)])
+        place = inner.reshape(best, [1])
+        return inner.node("ScatterElements", [left, place, _floats(inner, LOWEST)], axis=0)
 
-
-def _any_left(t: Target, live: str) -> str:
-    best = t.node("ReduceMax", [live], keepdims=0)
-    return t.node("Greater", [best, t.const(_LOWEST)])
+    return take_best(t, start, weaken, limit=t.reshape(size, []))
 
 
 # -------------------------------------------------------------------- DetectionPostProcess
@@ -210,7 +182,7 @@ def export_post_process(node: Node, t: Target) -> None:
     )
     # scores not below the threshold compete here, scores above it in ONNX; numbers so close
     # to 0 that some runtimes take them for 0 are left out
-    below = np.nextafter(np.float32(op.score_threshold), _LOWEST)
+    below = np.nextafter(np.float32(op.score_threshold), LOWEST)
     tiny = np.finfo(np.float32).tiny
     below = -tiny if -tiny < below < tiny else below
     thresholds = [_floats(t, op.iou_threshold), _floats(t, below)]
@@ -289,9 +261,9 @@ def _each_class(
     rows = t.node("NonMaxSuppression", [t.reshape(boxes, [1, -1, 4]), by_class, limit, *thresholds])
     scores = t.node("GatherND", [by_class, rows])
     wide = t.const([size])
-    behind = _filled(t, wide, DType.FLOAT32, float(_LOWEST))
+    behind = _filled(t, wide, DType.FLOAT32, float(LOWEST))
     best, order = t.nodes_of("TopK", [t.node("Concat", [scores, behind], axis=0), wide], 2, axis=0)
-    valid = t.node("Greater", [best, t.const(_LOWEST)])
+    valid = t.node("Greater", [best, t.const(LOWEST)])
     kinds, places = (
         t.node("Gather", [_longer(t, _column(t, rows, column), wide), order]) for column in (1, 2)
     )

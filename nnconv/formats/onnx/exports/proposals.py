@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.turns import LOWEST, take_best
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import static_shape
 from nnconv.ops.proposals import Decay, LimitedBoxes, Proposals
 
-_LOWEST = np.float32(-np.inf)
 _MOST = 1 << 24
 """So many classes, or anchors of a map, have constants of their own."""
 
@@ -63,7 +62,7 @@ class _Candidates:
         key = t.node("Mul", [t.node("Tile", [group, t.const([kinds])]), t.const([classes])])
         column = t.node("Reshape", [key, t.const([kinds, -1] if kinds else [0, 0])])
         key = t.node("Add", [column, t.const(np.arange(1, classes)[:, None])])
-        self.scores = self._longer(t, table, _LOWEST)
+        self.scores = self._longer(t, table, LOWEST)
         self.boxes = t.node(
             "Concat", [t.reshape(places, [-1, 4]), t.const(np.zeros((1, 4), np.float32))], axis=0
         )
@@ -121,46 +120,22 @@ def _factor(op: LimitedBoxes, t: Target, overlaps: str) -> str:
     return t.node("Where", [far, _number(t, 1), near])
 
 
-def _any_left(t: Target, live: str) -> str:
-    best = t.node("ReduceMax", [live], keepdims=0)
-    return t.node("Greater", [best, t.const(_LOWEST)])
-
-
 def _taken(op: LimitedBoxes, t: Target, found: _Candidates) -> tuple[str, str]:
     """Who is taken, int64 [n], and the scores then: a Loop, each turn takes the best of all."""
     lively = t.node("Greater", [found.scores, _number(t, op.score_threshold)])
-    start = t.node("Where", [lively, found.scores, t.const(_LOWEST)])
-    inner = t.inner()
-    turn, go_on, live = (t.names.unique(name) for name in ("turn", "go_on", "live"))
-    best = inner.node("ArgMax", [live], axis=0, keepdims=0)
-    score = inner.node("Gather", [live, best])
-    rivals = inner.node("Equal", [found.keys, inner.node("Gather", [found.keys, best])])
-    factor = _factor(op, inner, found.overlaps(inner, best))
-    weaker = inner.node("Mul", [live, factor])
-    stays = inner.node("GreaterOrEqual", [weaker, _number(inner, op.least_score)])
-    weaker = inner.node("Where", [stays, weaker, inner.const(_LOWEST)])
-    left = inner.node("Where", [rivals, weaker, live])
-    is_best = inner.node("Equal", [found.order, best])
-    left = inner.node("Where", [is_best, inner.const(_LOWEST), left])
-    again, index = _any_left(inner, left), inner.node("Identity", [best])
-    body = wire.Graph(
-        t.names.unique("turn"),
-        inner.nodes,
-        [
-            wire.ValueInfo(turn, wire.DataType.INT64, ()),
-            wire.ValueInfo(go_on, wire.DataType.BOOL, ()),
-            wire.ValueInfo(live, wire.DataType.FLOAT, (None,)),
-        ],
-        [
-            wire.ValueInfo(again, wire.DataType.BOOL, ()),
-            wire.ValueInfo(left, wire.DataType.FLOAT, (None,)),
-            wire.ValueInfo(index, wire.DataType.INT64, ()),
-            wire.ValueInfo(score, wire.DataType.FLOAT, ()),
-        ],
-        inner.initializers,
-    )
-    results = t.nodes_of("Loop", ["", _any_left(t, start), start], 3, body=body)
-    return results[1], results[2]
+    start = t.node("Where", [lively, found.scores, t.const(LOWEST)])
+
+    def weaken(inner: Target, live: str, best: str) -> str:
+        rivals = inner.node("Equal", [found.keys, inner.node("Gather", [found.keys, best])])
+        factor = _factor(op, inner, found.overlaps(inner, best))
+        weaker = inner.node("Mul", [live, factor])
+        stays = inner.node("GreaterOrEqual", [weaker, _number(inner, op.least_score)])
+        weaker = inner.node("Where", [stays, weaker, inner.const(LOWEST)])
+        left = inner.node("Where", [rivals, weaker, live])
+        is_best = inner.node("Equal", [found.order, best])
+        return inner.node("Where", [is_best, inner.const(LOWEST), left])
+
+    return take_best(t, start, weaken)
 
 
 def _sorted(t: Target, name: str, *, largest: bool = False) -> str:
@@ -282,7 +257,7 @@ def export_proposals(node: Node, t: Target) -> None:
         boxes = t.node(
             "GatherElements", [boxes, t.node("Tile", [wide, t.const([1, 1, 4])])], axis=1
         )
-    rivals = t.node("Where", [fine, values, t.const(_LOWEST)])
+    rivals = t.node("Where", [fine, values, t.const(LOWEST)])
     rows = t.node("Unsqueeze", [rivals, t.const([1])])
     most = count if op.after < 0 else op.after
     if op.iou_threshold <= 0:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nnconv.formats.clamps import clamp_steps
 from nnconv.formats.tflite.exporter import (
     ACTIVATION_CODES,
     CODES8,
@@ -24,7 +25,7 @@ from nnconv.formats.tflite.exporter import (
 from nnconv.ir.dtype import BOOLS, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.quant import Quant, quantize
+from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType
 from nnconv.ops import elementwise as e
 
@@ -180,6 +181,7 @@ def export_arithmetic(node: Node, t: Target) -> None:
         raise t.to_floats(f"{form.name} takes operands of one type")
     for value in (*node.inputs, y):
         _check_zero_point(value, t)
+    t.check_speed(node)
     fields: dict[str, Any] = {"fused_activation_function": t.activation(op.activation)}
     if y.type.has_codes and y.dtype is DType.INT16 and not isinstance(op, e.Mul):
         fields["pot_scale_int16"] = False
@@ -312,21 +314,8 @@ def export_clip(node: Node, t: Target) -> None:
         t.emit(name, [t.tensor(x)], y)
         return
     kind = TensorType(y.dtype, y.shape, y.quant)
-    if y.quant is not None:
-        tensor = t.requantized(x, y.quant, y.dtype)
-        bounds = quantize(np.asarray([op.low, op.high], np.float64), y.quant, y.dtype)
-    else:
-        tensor = t.tensor(x)
-        bounds = _in_type(op, y.dtype)
-    least, greatest = _extremes(y.dtype)
-    steps = [
-        (which, bound)
-        for which, bound, edge in (
-            ("MAXIMUM", bounds[0], least),
-            ("MINIMUM", bounds[1], greatest),
-        )
-        if bound != edge
-    ]
+    tensor = t.tensor(x) if y.quant is None else t.requantized(x, y.quant, y.dtype)
+    steps = clamp_steps(op, y)
     if not steps:
         if tensor == t.tensor(x):
             raise t.refused("a Clip that changes nothing")
@@ -336,22 +325,6 @@ def export_clip(node: Node, t: Target) -> None:
         tensor = t.result(which, [tensor, t.const(bound, quant=y.quant)], kind)
     which, bound = steps[-1]
     t.emit(which, [tensor, t.const(bound, quant=y.quant)], y)
-
-
-def _in_type(op: e.Clip, dtype: DType) -> np.ndarray:
-    """The bounds as numbers of a type, those beyond its range at its ends."""
-    if dtype.is_float:
-        return np.asarray([op.low, op.high], dtype.numpy)
-    least, greatest = dtype.int_range
-    bounds = [
-        least if op.low < least else greatest if op.low > greatest else math.ceil(op.low),
-        greatest if op.high > greatest else least if op.high < least else math.floor(op.high),
-    ]
-    return np.asarray(bounds, dtype.numpy)
-
-
-def _extremes(dtype: DType) -> tuple[float, float]:
-    return (-math.inf, math.inf) if dtype.is_float else dtype.int_range
 
 
 EXPORTERS: dict[type[Op], Exporter] = {
