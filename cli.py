@@ -140,8 +140,8 @@ def cli() -> None:
 )
 @choice_option(
     "--quant",
-    ["keep", "float"],
-    "Compute as the model says, or in floats between quantized inputs and outputs.",
+    ["keep", "integer", "float"],
+    "Keep codes; keep to integers even where LiteRT is slow at 16 bits; or floats inside.",
 )
 @click.option("--signature", metavar="NAME", help="Entry point to convert. [default: the first]")
 @common_options

@@ -25,7 +25,7 @@ REFERENCE = "nnconv.backends.reference.executor"
 
 IO_LAYOUTS = ("keep", "nhwc", "nchw")
 INT8_FORMS = ("resign", "keep")
-QUANT_FORMS = ("keep", "float")
+QUANT_FORMS = ("keep", "integer", "float")
 
 
 Form = TypeVar("Form")
@@ -102,8 +102,9 @@ def to_tflite(
             edge; ``keep`` and ``nchw`` leave them as the source has them.
         int8: ``resign`` keeps uint8 activations as int8 inside (which LiteRT has faster kernels
             for), ``keep`` leaves the signs.
-        quant: ``keep`` computes as the model says, ``float`` in floats between the quantized inputs
-            and outputs.
+        quant: ``keep`` keeps codes, and has LiteRT's slow ops of 16 bits computed in floats between
+            them, ``integer`` has these computed in integers as well, ``float`` all in floats
+            between the quantized inputs and outputs.
 
     Raises:
         UnsupportedError: TFLite can't hold a node; all of those are listed.
@@ -121,7 +122,9 @@ def to_tflite(
         model,
         tflite_passes(layout, fold_qdq=fold, in_floats=quant == "float", resign=int8 == "resign"),
     )
-    result, written = writer.to_wire(model, model.main, evaluate=_evaluate)
+    result, written = writer.to_wire(
+        model, model.main, evaluate=_evaluate, slow_kernels=quant == "integer"
+    )
     written.notes.extend(fold.notes)
     return Lowered(result, written, layout.moved_io)
 
@@ -225,6 +228,7 @@ def nnapi_passes(
     from nnconv.passes.split_complex import SplitComplexPass
     from nnconv.passes.to_floats import ToFloatsPass
     from nnconv.passes.unsign import UnsignPass
+    from nnconv.passes.widen_codes import WidenCodesPass
     from nnconv.passes.widen_halves import WidenHalvesPass
 
     left_out: tuple[type[Pass], ...] = (HybridsPass, ResignPass, SplitColumnsPass)
@@ -238,7 +242,7 @@ def nnapi_passes(
     ]
     floats: list[Pass] = [ToFloatsPass(wide=True), PrunePass()] if wide else []
     signs: list[Pass] = [UnsignPass()] if level < _SIGNS_LEVEL else []
-    parts: list[Pass] = [SplitComplexPass(), PrunePass()]
+    parts: list[Pass] = [SplitComplexPass(), PrunePass(), WidenCodesPass()]
     shapes: list[Pass] = [RegroupPass(), NarrowIntegersPass()]
     return [*kept[:_BEFORE], *shapes, *parts, *floats, *kept[_BEFORE:], *signs]
 
@@ -299,11 +303,12 @@ def nnrt_passes(
     from nnconv.passes.regroup import RegroupPass
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.split_complex import SplitComplexPass
+    from nnconv.passes.widen_codes import WidenCodesPass
     from nnconv.passes.widen_halves import WidenHalvesPass
 
     left_out = (HybridsPass, SplitColumnsPass, WidenHalvesPass)
     whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats)
-    parts: list[Pass] = [RegroupPass(), SplitComplexPass(), PrunePass()]
+    parts: list[Pass] = [RegroupPass(), SplitComplexPass(), PrunePass(), WidenCodesPass()]
     kept = [step for step in whole if not isinstance(step, left_out)]
     return [*kept[:_BEFORE], *parts, *kept[_BEFORE:]]
 

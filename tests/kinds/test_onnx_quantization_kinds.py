@@ -392,20 +392,28 @@ def test_sums_of_16_bit_data_are_as_wide_as_they_must_be(
     assert biases == ["int64" if largest == 127 else "int32"]
 
 
-def test_slow_16_bit_kernels_are_told_of(tmp_path: Path) -> None:
-    """With the option that does without them, which gives the same numbers but for roundings."""
-    q = Qdq()
-    x = q.dq(q.input("x", "int16", [1, 6]), 0.001, 0, "int16")
-    q.q(q.op("Mul", q.qdq(q.op("Add", x, x), 0.002, 0, "int16"), x), 0.01, 0, "int16", name="y")
-    model = q.model([("y", "int16", [1, 6])])
-    made = to_tflite(model, tmp_path)
-    (note,) = made.report.notes
-    assert "1 ADD, 1 MUL" in note
-    assert "`--quant float`" in note
-    floats = to_tflite(model, tmp_path, quant="float")
-    assert not any("slow" in told for told in floats.report.notes)
-    data = np.arange(-30000, 30000, 10000, dtype=np.int16).reshape(1, 6)
-    assert np.abs(floats.run(data)[0].astype(int) - made.run(data)[0]).max() <= 1
+def slow_at_16_bits() -> onnx.ModelProto:
+    """A sum, a product and a depthwise convolution."""
+    q, dims = Qdq(), [1, 6, 4, 4]
+    x = q.dq(q.input("x", "int16", dims), 0.001, 0, "int16")
+    product = q.qdq(q.op("Mul", q.qdq(q.op("Add", x, x), 0.002, 0, "int16"), x), 0.01, 0, "int16")
+    w = q.weights(np.arange(54).reshape(6, 1, 3, 3) - 20, 0.01)
+    q.q(q.op("Conv", product, w, group=6, pads=[1] * 4), 0.1, 0, "int16", name="y")
+    return q.model([("y", "int16", dims)])
+
+
+def test_16_bit_ops_that_litert_is_slow_at_are_done_in_floats(tmp_path: Path) -> None:
+    """Between the same codes, and within a step of what integers give."""
+    data = np.random.default_rng(0).integers(-32768, 32768, (1, 6, 4, 4)).astype(np.int16)
+    results = {}
+    for quant in ("keep", "integer"):
+        made = to_tflite(slow_at_16_bits(), tmp_path, quant=quant)
+        floats = {name: made.ops.get(name, 0) for name in ("QUANTIZE", "DEQUANTIZE")}
+        assert bool(any(floats.values())) is (quant == "keep")
+        assert any("slow" in note for note in made.report.notes) is (quant == "keep")
+        results[quant] = run_all(made, data)
+    for got, wanted in zip(*results.values(), strict=True):
+        assert np.abs(got.astype(int) - wanted).max() <= 1
 
 
 def test_float_onnx_models_stay_float(tmp_path: Path) -> None:

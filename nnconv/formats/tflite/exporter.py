@@ -103,11 +103,13 @@ class FileTarget(FileExport):
         subgraphs: the finished subgraphs; an entry is None while its graph is being exported.
         own_states: states that an operator may keep in a variable tensor: before and after a run.
         kept: those of them that one does keep, as they are before a run.
+        slow_kernels: whether LiteRT's slow kernels of 16-bit codes are used.
     """
 
     subgraphs: list[build.Subgraph | None] = field(default_factory=list)
     own_states: Mapping[Value, Value] = field(default_factory=dict)
     kept: set[Value] = field(default_factory=set)
+    slow_kernels: bool = False
 
     def subgraph(self, graph: Graph) -> tuple[int, list[UnsupportedItem]]:
         """Export a graph as a subgraph; gives its index and what couldn't be exported."""
@@ -154,6 +156,18 @@ class Target(IndexedExport):
         self.tensors: list[build.Tensor] = []
         self.operators: list[build.Operator] = []
         self.current: Node | None = None
+
+    def check_speed(self, node: Node) -> None:
+        """Have 16-bit codes computed with as floats, where the source isn't TFLite itself.
+
+        Raises:
+            Refused: they are; LiteRT's kernel takes ten times as long as both conversions and the
+                float one.
+        """
+        if self.file.slow_kernels or node.origin.format == "tflite":
+            return
+        if node.outputs[0].type.has_codes and node.outputs[0].dtype is DType.INT16:
+            raise self.to_floats("LiteRT's kernel of 16-bit codes is slow")
 
     # ---------------------------------------------------------------- tensors
 

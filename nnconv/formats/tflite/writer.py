@@ -21,17 +21,16 @@ from nnconv.ir.graph import Model, Signature
 SIGNATURE_KEY = "serving_default"
 """The entry point's name where the source, of another format, has none."""
 
-_SLOW_OF_16_BITS = frozenset({"ADD", "DEPTHWISE_CONV_2D", "MUL", "SUB"})
-
 _NAMES = {code: name for name, code in BUILTIN_OPERATOR.items()}
 
 
 def to_wire(
-    model: Model, signature: Signature, *, evaluate: Evaluate
+    model: Model, signature: Signature, *, evaluate: Evaluate, slow_kernels: bool = False
 ) -> tuple[build.File, Written]:
     """One entry point of a model in NHWC form as a TFLite file.
 
-    ``evaluate`` runs one node on constants.
+    ``evaluate`` runs one node on constants. With ``slow_kernels`` codes of 16 bits are computed
+    with even where floats between them are much quicker.
 
     Raises:
         UnsupportedError: with every node that TFLite can't hold.
@@ -46,7 +45,8 @@ def to_wire(
         )
         raise UnsupportedError([item], path=model.source)
     own_outputs(graph, inputs=True, widened=True)
-    target = FileTarget(evaluate, own_states=find_own_states(graph, signature.states))
+    states = find_own_states(graph, signature.states)
+    target = FileTarget(evaluate, own_states=states, slow_kernels=slow_kernels)
     _, refused = target.subgraph(graph)
     if refused:
         raise UnsupportedError(dict.fromkeys(refused), path=model.source)
@@ -81,24 +81,7 @@ def to_wire(
         counts=dict(counts),
         notes=target.told("TFLite"),
     )
-    if model.format != "tflite":
-        report.notes.extend(_slow_kernels(main))
     return file, report
-
-
-def _slow_kernels(main: build.Subgraph) -> list[str]:
-    """A note on ops of 16-bit codes that LiteRT has only plain loops for."""
-    slow = Counter(
-        _NAMES[op.code]
-        for op in main.operators
-        if isinstance(op.code, int)
-        and _NAMES[op.code] in _SLOW_OF_16_BITS
-        and main.tensors[op.inputs[0]].type == build.TensorType.INT16
-    )
-    if not slow:
-        return []
-    ops = ", ".join(f"{count} {name}" for name, count in sorted(slow.items()))
-    return [f"LiteRT is slow at 16-bit codes here ({ops}); `--quant float` computes in floats"]
 
 
 def _distinguish(main: build.Subgraph) -> list[tuple[str, str, str]]:

@@ -212,6 +212,8 @@ def export_conv_2d(node: Node, t: Target) -> None:
     filters = known_filters(t, weights)
     depthwise = op.groups > 1 and filters[3] == 1
     w = weighted(node, t, narrow=not depthwise or x.dtype is DType.INT8, hybrid=True)
+    if depthwise:
+        t.check_speed(node)
     window = filters[1:3]
     scheme = scheme_of(extents, op.padding, window, op.stride, op.dilation)
     data = t.tensor(x) if scheme is not None else padded(t, x, op.padding)
