@@ -157,6 +157,7 @@ def to_nnapi(
     from nnconv.passes.base import run_passes
     from nnconv.passes.fold_qdq import FoldQdqPass
     from nnconv.passes.layout import LayoutPass
+    from nnconv.passes.name_extents import forget_extents, name_extents
     from nnconv.passes.to_floats import computes_wide_codes
 
     _check_options(io_layout=io_layout, int8=int8, quant=quant)
@@ -185,8 +186,10 @@ def to_nnapi(
         _keep_own_forms(passes)
         if io_layout == "keep" and level >= _LAYOUTS_LEVEL:
             passes.remove(layout)  # operations take both, and the model had reasons for its own
+    names = name_extents(model)
     run_passes(model, passes)
     result, written = writer.to_wire(model, model.main, level=level, evaluate=_evaluate)
+    forget_extents([*model.graph.inputs, *model.graph.outputs], names)
     notes += [
         f"`{name}` has no dimensions, as NNAPI's tensors do: it gets the dimensions [1]"
         for name in give_dimension(dict.fromkeys([*model.graph.inputs, *model.graph.outputs]))
@@ -277,6 +280,7 @@ def to_nnrt(
     from nnconv.passes.base import run_passes
     from nnconv.passes.fold_qdq import FoldQdqPass
     from nnconv.passes.layout import LayoutPass
+    from nnconv.passes.name_extents import forget_extents, name_extents
 
     _check_options(io_layout=io_layout, int8=int8, quant=quant)
     version = NEWEST if api is None else api
@@ -284,8 +288,10 @@ def to_nnrt(
         raise UsageError(f"version {version!r}; allowed are {', '.join(map(str, VERSIONS))}")
     layout = LayoutPass(Layout.NHWC, edge=model.main if io_layout == "nhwc" else None)
     fold = FoldQdqPass()
+    names = name_extents(model)
     run_passes(model, nnrt_passes(layout, fold_qdq=fold, in_floats=quant == "float"))
     result, written = writer.to_wire(model, model.main, api=version, evaluate=_evaluate)
+    forget_extents([*model.graph.inputs, *model.graph.outputs], names)
     give_dimension(model.graph.outputs)
     written.notes.extend(fold.notes)
     return Lowered(result, written, layout.moved_io)

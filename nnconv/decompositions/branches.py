@@ -89,18 +89,19 @@ def write_turns(
 def _chosen(
     b: Builder, condition: Value, these: Sequence[Value], others: Sequence[Value]
 ) -> list[Value] | None:
-    """``these`` where the condition holds, else ``others``; None where extents differ."""
+    """``these`` where the condition holds, else ``others``; None where extents may differ.
+
+    Open extents are equal where they have the same name.
+    """
     results = []
     for this, other in zip(these, others, strict=True):
         if this is other:
             results.append(this)
             continue
-        shape = static_shape(this.shape)
-        if (
-            shape is None
-            or shape != static_shape(other.shape)
-            or this.type.quant != other.type.quant
-        ):
+        shape = this.shape
+        if shape is None or None in shape or shape != other.shape:
+            return None
+        if this.type.quant != other.type.quant:
             return None
         chosen = b.add_typed(
             e.Select(), [_of_rank(b, condition, len(shape)), this, other], [this.type]
@@ -129,10 +130,20 @@ def _may_run_idle(body: Graph) -> bool:
     """Whether a body computes something for any operands, so that it may run for nothing."""
     return not any(
         node.op.draws
-        or isinstance(node.op, _CAN_FAIL)
+        or (isinstance(node.op, _CAN_FAIL) and not _takes_what_is_there(node))
         or (isinstance(node.op, _CAN_FAIL_ON_INTEGERS) and node.outputs[0].dtype.is_integer)
         for node in body.nodes
     )
+
+
+def _takes_what_is_there(node: Node) -> bool:
+    """Whether a Gather takes what there surely is, by indices that are known."""
+    x, indices = node.inputs[:2] if isinstance(node.op, gather.Gather) else (None, None)
+    if x is None or x.shape is None or indices is None or indices.data is None:
+        return False
+    extent = x.shape[node.op.axis]
+    places = indices.data
+    return isinstance(extent, int) and bool(((places >= -extent) & (places < extent)).all())
 
 
 def choose_branch(node: Node, b: Builder) -> list[Value] | None:

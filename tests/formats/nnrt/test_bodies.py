@@ -129,6 +129,33 @@ def test_of_both_branches_one_is_taken(which, tmp_path):
     check(path, {"x": row(1, np.inf), "which": np.asarray(which)}, tmp_path)
 
 
+OPEN_BRANCH = """
+net (float[n,3] x, bool which) => (float[n,3] y) <int64[1] last = {2}> {
+  y = If (which) <then_branch = twice () => (float[n,3] y) {
+    y = Add (x, x)
+  }, else_branch = picked () => (float[n,3] y) {
+    column = Gather <axis = 1> (x, last)
+    y = Mul (x, column)
+  }>
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["n", None])
+def test_of_branches_with_the_same_open_extents_one_is_taken(name, tmp_path):
+    path = saved(OPEN_BRANCH, tmp_path)
+    model = onnx.load(path)
+    if name is None:
+        for end in (*model.graph.input[:1], *model.graph.output):
+            end.type.tensor_type.shape.dim[0].ClearField("dim_param")
+        onnx.save(model, path)
+    for rows, which in ((1, True), (4, False)):
+        x = np.random.default_rng(rows).normal(size=(rows, 3)).astype(np.float32)
+        check(path, {"x": x, "which": np.asarray(which)}, tmp_path)
+    report = nnconv.convert(path, tmp_path / "net.nnrt")
+    assert [row[2] for row in (*report.inputs[:1], *report.outputs)] == [[name, 3]] * 2
+
+
 @pytest.mark.parametrize("steps", [5, 100])
 def test_steps_of_a_recurrence_are_written_out(steps, tmp_path):
     x = np.random.default_rng(1).normal(size=(steps, 1, 3)).astype(np.float32)
