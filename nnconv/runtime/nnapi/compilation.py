@@ -67,16 +67,14 @@ class Compilation:
         self._program: Program | None = None
 
     @classmethod
+    @call
     def create(cls, model: Model) -> Compilation:
         """The same as the constructor.
 
         Raises:
             Error: UNEXPECTED_NULL, BAD_STATE or OUT_OF_MEMORY.
         """
-        try:
-            return cls(model)
-        except MemoryError as error:
-            raise Error(ResultCode.OUT_OF_MEMORY, "there is no memory left") from error
+        return cls(model)
 
     @classmethod
     def create_for_devices(cls, model: Model, devices: Sequence[Device]) -> Compilation:
@@ -287,16 +285,14 @@ class Burst:
         self.lock = threading.Lock()
 
     @classmethod
+    @call
     def create(cls, compilation: Compilation) -> Burst:
         """The same as the constructor.
 
         Raises:
             Error: UNEXPECTED_NULL, BAD_STATE or OUT_OF_MEMORY.
         """
-        try:
-            return cls(compilation)
-        except MemoryError as error:
-            raise Error(ResultCode.OUT_OF_MEMORY, "there is no memory left") from error
+        return cls(compilation)
 
     def free(self: Burst | None) -> None:
         """Do nothing: a burst goes when nothing refers to it any more."""

@@ -70,16 +70,14 @@ class Execution:
         self._durations = dict.fromkeys(DurationCode.__members__.values(), MOST_NANOSECONDS)
 
     @classmethod
+    @call
     def create(cls, compilation: Compilation) -> Execution:
         """The same as the constructor.
 
         Raises:
             Error: UNEXPECTED_NULL, BAD_STATE or OUT_OF_MEMORY.
         """
-        try:
-            return cls(compilation)
-        except MemoryError as error:
-            raise Error(ResultCode.OUT_OF_MEMORY, "there is no memory left") from error
+        return cls(compilation)
 
     def free(self: Execution | None) -> None:
         """Do nothing: an execution goes when nothing refers to it any more."""
@@ -171,10 +169,7 @@ class Execution:
         Raises:
             Error: UNEXPECTED_NULL, BAD_STATE or BAD_DATA.
         """
-        if buffer is None and length:
-            raise null("buffer")
-        self._demand_preparing()
-        self._arguments.set_buffer(INPUT, index, buffer, type, length)
+        self._give_buffer(INPUT, index, buffer, type, length)
 
     @call
     def set_output(
@@ -196,10 +191,20 @@ class Execution:
         Raises:
             Error: UNEXPECTED_NULL, BAD_STATE or BAD_DATA.
         """
+        self._give_buffer(OUTPUT, index, buffer, type, length)
+
+    def _give_buffer(
+        self,
+        kind: str,
+        index: int,
+        buffer: Buffer | None,
+        type: OperandType | None,
+        length: int | None,
+    ) -> None:
         if buffer is None and length:
             raise null("buffer")
         self._demand_preparing()
-        self._arguments.set_buffer(OUTPUT, index, buffer, type, length)
+        self._arguments.set_buffer(kind, index, buffer, type, length)
 
     @call
     def set_input_from_memory(
@@ -215,10 +220,7 @@ class Execution:
         Raises:
             Error: UNEXPECTED_NULL, BAD_STATE or BAD_DATA.
         """
-        expect(memory, Memory, "memory")
-        self._demand_preparing()
-        role = Role(self._compilation, INPUT, index)
-        self._arguments.set_memory(role, memory, offset, length, type)
+        self._give_memory(INPUT, index, memory, (offset, length), type)
 
     @call
     def set_output_from_memory(
@@ -234,10 +236,19 @@ class Execution:
         Raises:
             Error: UNEXPECTED_NULL, BAD_STATE or BAD_DATA.
         """
+        self._give_memory(OUTPUT, index, memory, (offset, length), type)
+
+    def _give_memory(
+        self,
+        kind: str,
+        index: int,
+        memory: Memory,
+        span: tuple[int, int],
+        type: OperandType | None,
+    ) -> None:
         expect(memory, Memory, "memory")
         self._demand_preparing()
-        role = Role(self._compilation, OUTPUT, index)
-        self._arguments.set_memory(role, memory, offset, length, type)
+        self._arguments.set_memory(Role(self._compilation, kind, index), memory, *span, type)
 
     # ---------------------------------------------------------------- computing
 

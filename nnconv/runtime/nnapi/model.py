@@ -15,7 +15,6 @@ from nnconv.formats.nnapi.types import (
     PER_CHANNEL,
     OperandCode,
     OperationCode,
-    ResultCode,
 )
 from nnconv.formats.nnapi.wire import ChannelQuant, Graph, Lifetime, Operand, Operation
 from nnconv.formats.nnapi.wire import Model as WireModel
@@ -71,16 +70,14 @@ class Model:
         self._in_memory: dict[int, tuple[Memory, int]] = {}
 
     @classmethod
+    @call
     def create(cls) -> Model:
         """The same as the constructor.
 
         Raises:
             Error: OUT_OF_MEMORY.
         """
-        try:
-            return cls()
-        except MemoryError as error:
-            raise Error(ResultCode.OUT_OF_MEMORY, "there is no memory left") from error
+        return cls()
 
     def free(self: Model | None) -> None:
         """Do nothing: a model goes when nothing refers to it any more."""

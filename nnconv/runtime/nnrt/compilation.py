@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from nnconv.backends import NoDeviceError
@@ -146,6 +147,13 @@ class Compilation(Handle):
         """Whether it was built without an error."""
         return self.program is not None
 
+    def _look_at(self, setting: int, ability: str, check: Callable[[int], None]) -> None:
+        """Check a setting: at once in API v1, in v2 only once it is built."""
+        if self.api == V1:
+            self._demand_v1_state(ability)
+        if self.api == V1 or self.is_built:
+            check(setting)
+
     def _demand_v1_state(self, ability: str) -> None:
         """See to what API v1 wants before a setting: not built, and a device that has it."""
         if self.is_built:
@@ -209,10 +217,7 @@ class Compilation(Handle):
             Error: OPERATION_FORBIDDEN or INVALID_PARAMETER: in v2 only once it is built.
         """
         mode = integer(performance_mode, "performance_mode")
-        if self.api == V1:
-            self._demand_v1_state(MODES)
-        if self.api == V1 or self.is_built:
-            self._check_mode(mode)
+        self._look_at(mode, MODES, self._check_mode)
         self._mode = mode
 
     @call
@@ -223,10 +228,7 @@ class Compilation(Handle):
             Error: OPERATION_FORBIDDEN or INVALID_PARAMETER: in v2 only once it is built.
         """
         level = integer(priority, "priority")
-        if self.api == V1:
-            self._demand_v1_state(PRIORITIES)
-        if self.api == V1 or self.is_built:
-            self._check_priority(level)
+        self._look_at(level, PRIORITIES, self._check_priority)
         self._priority = level
 
     @call
