@@ -106,6 +106,8 @@ def test_random_graphs_in_random_pieces_give_the_same(seed, masks, tells):
     made = pieces(model, devices)
     assert_same(results(made, arrays), results(whole, arrays))
     assert_same(results(made, arrays), results(whole, arrays))  # states go on
+    whole.reset()
+    assert_bound_runs_alike(made, whole, arrays)
     assert len(set(devices.names)) == len(devices.names)
     asked = len(devices.names)
     cuts = json.loads(json.dumps(made.cuts))
@@ -116,6 +118,22 @@ def test_random_graphs_in_random_pieces_give_the_same(seed, masks, tells):
     assert_same(results(again, arrays), results(whole, arrays))
     assert len(devices.names) - asked == again.piece_count == made.piece_count
     assert set(devices.names[asked:]) <= set(devices.names[:asked])
+
+
+def assert_bound_runs_alike(made, whole, arrays):
+    """What has been bound gives the same for whatever its inputs hold."""
+    wanted = results(whole, arrays)
+    targets = [np.zeros_like(each) for each in wanted]
+    given = [array.copy() for array in arrays]
+    run = made.bind(given, targets)
+    if run is None:
+        return
+    for _ in range(3):
+        run()
+        assert_same(targets, wanted)
+        for array in given:
+            array[...] = np.flip(array).copy()
+        wanted = results(whole, given)
 
 
 def fitting(value, rng):
@@ -364,3 +382,52 @@ def test_compile_takes_several_devices():
         nnconv.compile(model, "reference,nowhere")
     with pytest.raises(nnconv.errors.UsageError, match="no option threads"):
         nnconv.compile(model, "onnxruntime:cpu,reference", threads=1)
+
+
+@pytest.mark.parametrize("name", ["onnxruntime:cpu", "litert:cpu"])
+def test_bound_pieces_write_where_the_next_ones_read(name):
+    devices = Devices(lambda device, node: device != REFERENCE and isinstance(node.op, Sqrt))
+
+    def run(part, device, piece):
+        devices.compile(part, device, piece)
+        return backends.compile(part, device)
+
+    model = chain(Abs(), Sqrt(), Neg(), Abs(), Sqrt(), Neg())
+    made = PiecesExecutable(model, [name, REFERENCE], run)
+    assert made.piece_count == 5
+    data, result = np.float32([0]), np.float32([0])
+    bound = made.bind([data], [result])
+    for value in (-16, 81, 256):
+        data[:] = value
+        bound()
+        assert result == -(abs(value) ** 0.25)
+
+
+def test_pieces_are_not_bound_to_what_does_not_fit():
+    made = pieces(chain(Abs(), Sqrt()), refusing(Sqrt), ["a", REFERENCE])
+    one = np.float32([4])
+    assert made.bind([one], [one.copy()]) is not None
+    for other in (np.zeros(2, np.float32), np.zeros(1), np.zeros((1, 1), np.float32)):
+        assert made.bind([other], [one.copy()]) is None
+        assert made.bind([one], [other]) is None
+
+
+def test_the_reference_stands_in_where_what_was_bound_fails(monkeypatch):
+    model = chain(Abs(), Sqrt())
+    devices = refusing(Sqrt)
+
+    def run(part, device, piece):
+        devices.compile(part, device, piece)
+        return backends.compile(part, "onnxruntime:cpu" if device == "a" else device)
+
+    made = PiecesExecutable(model, ["a", REFERENCE], run)
+    first = made.parts[0]
+
+    def fails():
+        raise BackendError("it fails while running")
+
+    monkeypatch.setattr(first, "bind", lambda *_: fails)
+    monkeypatch.setattr(first, "_execute", lambda *_: fails())
+    data, result = np.float32([-16]), np.float32([0])
+    made.bind([data], [result])()
+    assert result == 4
