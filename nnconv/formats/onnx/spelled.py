@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnconv.decompositions.base import Recorder, decompositions_of
 from nnconv.errors import GIVE_SHAPES
 from nnconv.formats.onnx.exporter import Target, exporter_of
+from nnconv.ir.builder import Means
 from nnconv.ir.graph import Node
 
 
@@ -13,7 +14,7 @@ def export_in_parts(node: Node, t: Target) -> None:
 
     Only for ops with which neither the layout nor the spelling of parts counts.
     """
-    builder = Recorder(node)
+    builder = Recorder(node, Means())
     for decomposition in decompositions_of(type(node.op)):
         values = decomposition(node, builder)
         if values is not None:
