@@ -136,7 +136,7 @@ def _taken(op: LimitedBoxes, b: Builder, found: _Candidates, count: int) -> tupl
     turns = b.const(np.full(count, count, np.int32))
     values = b.const(np.full(count, _OUT, np.float32))
     first = [_int(b, 0), live, turns, values, found.keys, found.area, *found.columns]
-    if not b.has_bodies:
+    if not b.means.bodies:
         for _ in range(count):
             first = _turn(op, b, first, count, idle=True)
         return first[2], first[3]
@@ -199,7 +199,7 @@ def decompose_limited_boxes(node: Node, b: Builder) -> list[Value] | None:
         return None
     rows, classes = shape
     count = rows * (classes - 1)
-    if count > (_MOST if b.has_bodies else MOST_TURNS):
+    if count > (_MOST if b.means.bodies else MOST_TURNS):
         return None
     if count < 1:
         empty = [np.zeros((0, *([4] if i == 1 else []))) for i in range(4)]
