@@ -30,6 +30,9 @@ _MOST_LISTED = 8
 MOST_STEPS = 24
 """How often what a node was replaced by may itself be replaced."""
 
+_MOST_ROUNDS = 2
+"""How often the like of a node may come of it."""
+
 
 class NotExportable(Exception):  # noqa: N818 - a refusal that the writer collects, not an error
     """Raised by an exporter for what nothing can take the place of, such as a body's contents."""
@@ -171,12 +174,16 @@ class GraphExport(ABC):
             self.file.open_inputs = [value.name for value in unknown]
         refused: list[UnsupportedItem] = []
         for node in graph.nodes:
-            refused += self._export(node, MOST_STEPS)
+            refused += self._export(node, ())
         self.current = None
         return refused
 
-    def _export(self, node: Node, steps: int) -> list[UnsupportedItem]:
-        """Export one node, or what takes its place."""
+    def _export(self, node: Node, came: tuple[object, ...]) -> list[UnsupportedItem]:
+        """Export one node, or what takes its place.
+
+        ``came`` are the nodes that this one took the place of, one of the other: what goes round in
+        circles leads nowhere, and would grow with each.
+        """
         mark = [len(things) for things in self.growing()]
         self.current = node
         if beyond := self.unfit(node):
@@ -203,7 +210,8 @@ class GraphExport(ABC):
             )
             coded = _reads_codes(node)
             parts = None
-            if steps:
+            likeness = _likeness(node)
+            if len(came) < MOST_STEPS and came.count(likeness) < _MOST_ROUNDS:
                 parts = replace(node, refusal, self.file.evaluate, self.means)
             if parts is None:
                 self._stand_in(node)
@@ -212,7 +220,7 @@ class GraphExport(ABC):
                 self.file.islands.setdefault(node.op.name, []).append((name, refusal.why))
         else:
             return []
-        return [again for part in parts for again in self._export(part, steps - 1)]
+        return [again for part in parts for again in self._export(part, (*came, likeness))]
 
     def open_hint(self, node: Node) -> str:
         """Which inputs to give a shape to, where a node has to do with extents that aren't known.
@@ -244,6 +252,12 @@ class GraphExport(ABC):
 def _no_form(_node: Node, target: GraphExport) -> None:
     why = f"no {target.format_name} form is known"
     raise Refused(why, reason=Reason.NOT_IMPLEMENTED)
+
+
+def _likeness(node: Node) -> object:
+    """What tells whether a node is like another: its op, the types of its operands and results."""
+    operands = (None if v is None else (v.type, v.is_const) for v in node.inputs)
+    return repr(node.op), *operands, *(v.type for v in node.outputs)
 
 
 def own_outputs(graph: Graph, *, inputs: bool = False, widened: bool = False) -> None:

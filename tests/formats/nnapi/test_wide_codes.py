@@ -247,3 +247,15 @@ def test_the_level_that_casts_need_is_told(level):
     to_nnapi(model, feature_level=3)
     with pytest.raises(UnsupportedError, match="feature level 3"):
         to_nnapi(model_of(rounded, format="tflite", source="m"), feature_level=level)
+
+
+def test_what_goes_round_in_circles_ends():
+    """int32 of five dimensions at level 3, where halves, casts and reshapes need one another."""
+
+    def reshaped(b: Builder):
+        x = b.input("x", DType.INT32, (2, 3, 4, 5))
+        return b.add(s.Reshape(shape=(6, 4, 1, 1, 5)), [x])
+
+    with pytest.raises(UnsupportedError) as caught:
+        to_nnapi(model_of(reshaped, format="tflite", source="m"), feature_level=3)
+    assert len(caught.value.items) < 40

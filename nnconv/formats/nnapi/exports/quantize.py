@@ -115,7 +115,7 @@ def export_cast(node: Node, t: Target) -> None:
         zero = t.const(np.zeros(1, x.dtype.numpy), quant=x.quant)
         t.emit("NOT_EQUAL", {"input0": x, "input1": zero}, y)
         return
-    if DType.INT8 in (x.dtype, y.dtype):
+    if DType.INT8 in (x.dtype, y.dtype) and not t.is_lacking(x.dtype):
         _signed(t, x, y)
         return
     if y.dtype is DType.UINT8 and not (x.dtype.is_float or _in_bytes(x)):

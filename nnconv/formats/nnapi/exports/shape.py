@@ -55,7 +55,7 @@ def _reshape(t: Target, x: Value, y: Value, extents: list[int]) -> None:
     if own == extents and -1 not in extents:
         t.keep(x, y)
         return
-    if x.dtype is DType.INT32 and t.level < _RESHAPES_INTEGERS:
+    if t.stored(x.dtype) is DType.INT32 and t.level < _RESHAPES_INTEGERS:
         axes = _put_in(own, extents)
         if axes is not None:
             _expand(t, x, y, axes)
