@@ -207,9 +207,8 @@ def in_float32(node: Node, b: Builder) -> list[Value] | None:
     """ConvInteger: in float32, which is exact up to sums of 2**24."""
     op = node.op
     assert isinstance(op, c.ConvInteger)
-    x, weights, *points = node.inputs
-    assert x is not None
-    assert weights is not None
+    x, weights = node.operand(0), node.operand(1)
+    points = node.inputs[2:]
     rank = len(op.stride)
     kind = {1: c.Conv1D, 2: c.Conv2D, 3: c.Conv3D}.get(rank)
     if kind is None:

@@ -168,7 +168,7 @@ def one_hot_from_front(node: Node, b: Builder) -> list[Value] | None:
     assert isinstance(op, g.OneHot)
     if not op.from_end:
         return None
-    depth = node.inputs[3] if len(node.inputs) > 3 else None
+    depth = node.optional(3)
     places = saturated(b, indices)  # LiteRT cuts int64 down to 32 bits, places far away too
     count = scalar(b, op.depth) if op.depth is not None else as_int32(b, depth or indices)
     below = b.add(e.Less(), [places, scalar(b, 0)])

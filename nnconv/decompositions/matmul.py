@@ -117,10 +117,10 @@ def _matrix(value: Value, dtype: DType, b: Builder, *, turned: bool) -> Value:
 
 def of_nothing(node: Node, b: Builder) -> Sequence[Value] | None:
     """A layer over no elements: its bias, for as many rows as there are."""
-    op, (x, weights, *rest), y = node.op, node.inputs, node.outputs[0]
+    op, y = node.op, node.outputs[0]
+    x, weights = node.operand(0), node.operand(1)
+    rest = node.inputs[2:]
     assert isinstance(op, FullyConnected)
-    assert x is not None
-    assert weights is not None
     if weights.shape is None or weights.shape[1] != 0 or x.type.rank in {None, 0, 1}:
         return None
     if y.type.has_codes or x.type.has_codes:
@@ -132,10 +132,10 @@ def of_nothing(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def as_convolution(node: Node, b: Builder) -> Sequence[Value] | None:
     """A layer over rows of which several extents are open: a convolution of pixels alone."""
-    op, (x, weights, *rest), y = node.op, node.inputs, node.outputs[0]
+    op, y = node.op, node.outputs[0]
+    x, weights = node.operand(0), node.operand(1)
+    rest = node.inputs[2:]
     assert isinstance(op, FullyConnected)
-    assert x is not None
-    assert weights is not None
     filters = static_shape(weights.shape)
     lead = () if x.shape is None else x.shape[:-1]
     if len(lead) not in {2, 3} or sum(not isinstance(d, int) for d in lead) < 2 or not filters:

@@ -245,8 +245,8 @@ def mean_of(node: Node, b: Builder) -> Sequence[Value]:
 
 def clip_between(node: Node, b: Builder) -> Sequence[Value]:
     """Maximum, then Minimum."""
-    x, *bounds = node.inputs
-    assert x is not None
+    x = node.operand(0)
+    bounds = node.inputs[1:]
     result = x
     for op, bound in zip((e.Maximum(), e.Minimum()), bounds, strict=False):
         if bound is not None:

@@ -191,7 +191,7 @@ def wrap(node: Node, b: Builder) -> list[Value] | None:
 def in_pairs(node: Node, b: Builder) -> list[Value] | None:
     """Flat counts, or of some dimensions: as [rank, 2] of all."""
     op, x = _operand(node)
-    pads = node.inputs[1] if len(node.inputs) > 1 else None
+    pads = node.optional(1)
     if pads is None or not (op.flat or op.axes is not None) or x.shape is None:
         return None
     rank = len(x.shape)
@@ -256,7 +256,7 @@ def joined(node: Node, b: Builder) -> list[Value] | None:
 def pick_at_run_time(node: Node, b: Builder) -> list[Value] | None:
     """EDGE and WRAP of counts known at run time: a Gather of places along each dimension."""
     op, x = _operand(node)
-    pads = node.inputs[1] if len(node.inputs) > 1 else None
+    pads = node.optional(1)
     if pads is None or x.shape is None or op.mode not in (PadMode.EDGE, PadMode.WRAP):
         return None
     if op.flat or op.axes is not None:

@@ -418,7 +418,7 @@ def scattered(node: Node, b: Builder) -> list[Value] | None:
     assert x is not None
     assert places is not None
     shape, count = static_shape(y.shape), static_shape(x.shape)
-    given = node.inputs[2] if len(node.inputs) > 2 else None
+    given = node.optional(2)
     if count is None or (shape is None and given is None):
         return None
     if math.prod(shape or ()) > MOST_ELEMENTS:

@@ -27,10 +27,10 @@ from nnconv.ops.slices import Slice
 
 def gemm(node: Node, b: Builder) -> Sequence[Value]:
     """A product of matrices, scaled, and an offset; a layer where the second one is constant."""
-    op, (x, y, *rest) = node.op, node.inputs
+    op = node.op
+    x, y = node.operand(0), node.operand(1)
+    rest = node.inputs[2:]
     assert isinstance(op, p.Gemm)
-    assert x is not None
-    assert y is not None
     offset = rest[0] if rest and op.beta != 0 else None
     if y.data is not None and y.data.size:
         left = b.add(Transpose(perm=(1, 0)), [x]) if op.transpose_a else x
@@ -56,9 +56,8 @@ _MOST_PARTS = 1 << 10
 
 def matmul_integer(node: Node, b: Builder) -> Sequence[Value] | None:
     """Products in float32, of few enough numbers to be exact; their sums in int32."""
-    x, y, *points = node.inputs
-    assert x is not None
-    assert y is not None
+    x, y = node.operand(0), node.operand(1)
+    points = node.inputs[2:]
     if x.shape is None or y.shape is None or min(len(x.shape), len(y.shape)) < 2:
         return None
     depth = x.shape[-1] if isinstance(x.shape[-1], int) else y.shape[-2]

@@ -318,7 +318,7 @@ def as_sequences(node: Node, b: Builder) -> Sequence[Value] | None:
     """A layer of an open number of steps as recurrences, each of one direction."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, Layer)
-    lengths = node.inputs[4] if len(node.inputs) > 4 else None
+    lengths = node.optional(4)
     simple = not op.clip and lengths is None and not getattr(op, "coupled", False)
     if not b.means.recurrences or not simple or x.shape is None or isinstance(x.shape[0], int):
         return None
@@ -341,7 +341,7 @@ def turned_around(node: Node, b: Builder) -> Sequence[Value] | None:
     """A layer that begins with the last step, where there are no loops: one of reversed steps."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, LstmLayer)
-    lengths = node.inputs[4] if len(node.inputs) > 4 else None
+    lengths = node.optional(4)
     if b.means.bodies or op.directions != (True,) or lengths is not None:
         return None
     turned = b.add(Reverse(axes=(0,)), [x])
@@ -355,7 +355,7 @@ def decompose_layer(node: Node, b: Builder) -> Sequence[Value] | None:
     assert isinstance(op, Layer)
     if cells_of(node) is None or x.shape is None:
         return None
-    lengths = node.inputs[4] if len(node.inputs) > 4 else None
+    lengths = node.optional(4)
     steps = x.shape[0]
     if lengths is not None and lengths.data is not None and isinstance(steps, int):
         lengths = None if (lengths.data >= steps).all() else lengths

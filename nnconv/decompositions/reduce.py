@@ -70,7 +70,7 @@ def along_all(node: Node, b: Builder) -> Sequence[Value] | None:
     """Along all dimensions where the operand that names them is known to be empty, or some."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, r.Reduction)
-    axes = node.inputs[1] if len(node.inputs) > 1 else None
+    axes = node.optional(1)
     if op.axes is not None or axes is None or not axes.type.is_static or x.type.rank is None:
         return None
     if axes.shape != (0,):

@@ -81,9 +81,9 @@ def pick(node: Node, b: Builder) -> list[Value] | None:
 
 def in_floats(node: Node, b: Builder) -> list[Value] | None:
     """Resample of integers, which round toward zero."""
-    op, (x, *rest) = node.op, node.inputs
+    op, x = node.op, node.operand(0)
+    rest = node.inputs[1:]
     assert isinstance(op, Resample)
-    assert x is not None
     if not x.dtype.is_integer or x.type.has_codes:
         return None
     real = b.add(Cast(dtype=DType.FLOAT32), [x])

@@ -37,7 +37,7 @@ def repeat_pixels(node: Node, b: Builder) -> list[Value] | None:
     """ResizeNearest of open extents to so many times these: DepthToSpace of equal channels."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, ResizeNearest)
-    size = node.inputs[1] if len(node.inputs) > 1 else None
+    size = node.optional(1)
     if size is None or op.layout is not Layout.NHWC or op.align_corners or op.half_pixel:
         return None
     factors = factors_of(size, x, spatial_dims(4, op.layout))

@@ -300,7 +300,7 @@ def tensor_scatter(node: Node, b: Builder) -> list[Value] | None:
     """TensorScatter: each batch overwritten by itself, or ScatterElements."""
     op, (x, update) = node.op, _operands(node, 2)
     assert isinstance(op, g.TensorScatter)
-    starts = node.inputs[2] if len(node.inputs) > 2 else None
+    starts = node.optional(2)
     if x.shape is None or update.shape is None:
         return None
     rank, batch = len(x.shape), x.shape[0]

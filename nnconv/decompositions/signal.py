@@ -146,7 +146,7 @@ def _in_two(b: Builder, op: Dft, flat: Value, parts: int, n1: int, n2: int) -> V
 def decompose_stft(node: Node, b: Builder) -> list[Value] | None:
     """Stft: a convolution whose filters are the window times the waves."""
     op, x = node.op, node.operand(0)
-    window = node.inputs[1] if len(node.inputs) > 1 else None
+    window = node.optional(1)
     assert isinstance(op, Stft)
     if x.shape is None or op.step is None or op.length is None:
         return None

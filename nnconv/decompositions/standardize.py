@@ -35,9 +35,9 @@ def _along(b: Builder, value: Value, axis: int, rank: int) -> Value:
 
 def by_constants(node: Node, b: Builder) -> list[Value] | None:
     """BatchNormalization: a product and a sum."""
-    op, (x, *parameters) = node.op, node.inputs
+    op, x = node.op, node.operand(0)
+    parameters = node.inputs[1:]
     assert isinstance(op, s.BatchNormalization)
-    assert x is not None
     if x.shape is None:
         return None
     scale, offset, mean, variance = (_as(b, v, x) for v in parameters)
@@ -62,9 +62,9 @@ class Standard:
 
 def instance(node: Node, b: Builder) -> list[Value] | None:
     """InstanceNormalization."""
-    op, (x, *parameters) = node.op, node.inputs
+    op, x = node.op, node.operand(0)
+    parameters = node.inputs[1:]
     assert isinstance(op, s.InstanceNormalization)
-    assert x is not None
     if x.shape is None:
         return None
     rank = len(x.shape)
@@ -76,9 +76,9 @@ def instance(node: Node, b: Builder) -> list[Value] | None:
 
 def group(node: Node, b: Builder) -> list[Value] | None:
     """GroupNormalization: the channels as [groups, channels of a group], spatial ones as one."""
-    op, (x, *parameters) = node.op, node.inputs
+    op, x = node.op, node.operand(0)
+    parameters = node.inputs[1:]
     assert isinstance(op, s.GroupNormalization)
-    assert x is not None
     if x.shape is None or not isinstance(x.shape[op.axis], int):
         return None
     rank, channels = len(x.shape), x.shape[op.axis]

@@ -193,8 +193,7 @@ class _Walk:
         return True
 
     def _numbers(self, node: Node, index: int) -> tuple[int, ...] | None:
-        value = node.inputs[index]
-        assert value is not None
+        value = node.operand(index)
         if value.data is not None:
             return tuple(int(n) for n in value.data.reshape(-1))
         found = elements(value, self._known)

@@ -76,7 +76,7 @@ def _match(node: Node, outputs: set[Value]) -> _Match | None:
         dynamic = None if source is None else source.producer
         if dynamic is None or not isinstance(dynamic.op, DynamicQuantize):
             return None
-        point = product.inputs[2] if len(product.inputs) > 2 else None
+        point = product.optional(2)
         scale = _weight_scale(scales, dynamic.outputs[1])
         x = dynamic.inputs[0]
         if point is not dynamic.outputs[2] or scale is None or x is None:
@@ -133,7 +133,7 @@ def float_product(
     codes = product.operand(1)
     if codes.data is None or codes.quant is not None:
         return None
-    points = _points(product.inputs[3] if len(product.inputs) > 3 else None)
+    points = _points(product.optional(3))
     shape = static_shape(codes.shape)
     if points is None or shape is None:
         return None

@@ -256,8 +256,7 @@ class _Walk:
         kind = TensorType(first.dtype, None, first.quant)
         operands: dict[int, Value] = {}
         for i in places:
-            value = node.inputs[i]
-            assert value is not None
+            value = node.operand(i)
             codes = self.codes.get(value)
             if codes is None and value.data is not None and value.dtype.is_float:
                 found = constant_as_codes(value, kind)

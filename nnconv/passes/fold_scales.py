@@ -172,7 +172,7 @@ def _per_filter(product: Node, constant: Value, filters: int) -> np.ndarray | No
 
 def _bias(product: Node, filters: int) -> np.ndarray | None:
     """A product's bias as float64, zeros if it has none; None if it isn't constant."""
-    value = product.inputs[2] if len(product.inputs) > 2 else None
+    value = product.optional(2)
     if value is None:
         return np.zeros(filters)
     source = constant_behind(value)
@@ -214,7 +214,7 @@ def _write(product: Node, weights: np.ndarray | None, bias: np.ndarray) -> bool:
     graph = product.graph
     assert graph is not None
     builder = Builder(graph, origin=product.origin)
-    old_weights, old = product.operand(1), product.inputs[2] if len(product.inputs) > 2 else None
+    old_weights, old = product.operand(1), product.optional(2)
     name = old.name if old is not None else f"{old_weights.name}/bias"
     new = old_weights
     if weights is not None:

@@ -146,7 +146,7 @@ def _step(op: Conv2D, width: int, channels: int, window: int, count: int) -> _St
 
 def _merge_codes(node: Node, op: Conv2D) -> bool:
     x, weights, y = node.operand(0), node.operand(1), node.outputs[0]
-    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    bias = node.optional(2)
     assert x.shape is not None
     if not _has_codes(x, weights, y) or (bias is not None and not _is_constant(bias)):
         return False

@@ -139,7 +139,7 @@ def _is_one(value: Value) -> bool:
 
 def _reorder(conv: Node, block: int) -> bool:
     """Reorder the filters of a convolution with constant weights."""
-    weights, bias = conv.inputs[1], conv.inputs[2] if len(conv.inputs) > 2 else None
+    weights, bias = conv.inputs[1], conv.optional(2)
     if conv.op.groups != 1 or weights is None:  # type: ignore[attr-defined]
         return False
     given = [(1, weights), *([(2, bias)] if bias is not None else [])]

@@ -44,7 +44,7 @@ def _drop_dims(node: Node, outputs: set[Value]) -> bool:
 def _weight(node: Node, op: Conv2D) -> float | None:
     """The one weight of a plain depthwise convolution of floats."""
     x, weights = node.inputs[:2]
-    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    bias = node.optional(2)
     if op.layout is not Layout.NHWC or op.padding.same or max(op.dilation) > 1:
         return None
     if x is None or x.shape is None or weights is None or weights.data is None:

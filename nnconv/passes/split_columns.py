@@ -186,7 +186,7 @@ def _in_columns(merged: _Merged) -> tuple[np.ndarray, int]:
 
 def _constants(node: Node, filters: np.ndarray, count: int) -> tuple[Value, Value | None] | None:
     """Weights and bias of the first of ``count`` sets, if all have the same parameters."""
-    weights, bias = node.operand(1), node.inputs[2] if len(node.inputs) > 2 else None
+    weights, bias = node.operand(1), node.optional(2)
     source = constant_behind(weights)
     assert source is not None
     first = _first_of(source.quant, count)

@@ -104,8 +104,7 @@ class _Walk:
         ):
             return False
         for index in halves:
-            value = node.inputs[index]
-            assert value is not None
+            value = node.operand(index)
             node.replace_input_with(index, self._widened(value, node))
         self._widen_results(node)
         return True

@@ -24,7 +24,7 @@ def check_weighted(node: Node, t: Target) -> bool:
     """
     given = [i for i, value in enumerate(node.inputs[:3]) if value is not None]
     x, weights, y = node.operand(0), node.operand(1), node.outputs[0]
-    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    bias = node.optional(2)
     values = [v for v in (x, weights, bias, y) if v is not None]
     if not any(v.type.has_codes for v in values):
         t.require(node, plain=_FLOATS, operands=given)
@@ -70,7 +70,7 @@ def bias_tensor(node: Node, t: Target, filters: int, *, integer: bool, groups: i
     ``groups`` says how often the weights' parameters are meant, each time for other filters.
     """
     x, weights = node.operand(0), node.operand(1)
-    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    bias = node.optional(2)
     if bias is None:
         return t.const(np.zeros(filters, np.int32 if integer else x.dtype.numpy))
     if not integer:

@@ -13,7 +13,7 @@ def export_lsh_projection(node: Node, t: Target) -> None:
     """LSH_PROJECTION; only a dense one has weights."""
     op = node.op
     assert isinstance(op, LshProjection)
-    weights = node.inputs[2] if len(node.inputs) > 2 else None
+    weights = node.optional(2)
     if weights is not None and not op.dense:
         raise t.refused("a sparse LSH_PROJECTION has no weights")
     kind = LSHProjectionType.SPARSE_DEPRECATED

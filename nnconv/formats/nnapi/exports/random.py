@@ -25,7 +25,7 @@ def export_multinomial(node: Node, t: Target) -> None:
     """RANDOM_MULTINOMIAL."""
     op = node.op
     assert isinstance(op, Multinomial)
-    given = node.inputs[1] if len(node.inputs) > 1 else None
+    given = node.optional(1)
     inputs = {
         "logits": node.operand(0),
         "samples": op.samples,

@@ -97,7 +97,7 @@ def _slice_open(node: Node, t: Target, op: Slice) -> None:
 
 def _sizes_behind(node: Node) -> Value | None:
     """The sizes that a slice's ends are made of: negative ones go to the end, others are added."""
-    ends = node.inputs[2] if len(node.inputs) > 2 else None
+    ends = node.optional(2)
     choice = None if ends is None else ends.producer
     if choice is None or not isinstance(choice.op, Select):
         return None
@@ -117,7 +117,7 @@ def export_pad(node: Node, t: Target) -> None:
     """PAD of zeros, PAD_V2 of another number, MIRROR_PAD at level 7."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, Pad)
-    given = node.inputs[2] if len(node.inputs) > 2 else None
+    given = node.optional(2)
     if op.before is None or op.after is None:
         if op.flat or op.axes is not None:
             raise t.refused("its paddings are computed at run time, not as pairs")

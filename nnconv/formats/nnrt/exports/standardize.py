@@ -37,7 +37,7 @@ def export_layer_normalization(node: Node, t: Target) -> None:
     """LAYER_NORM: scale and offset have the dimensions that are normalized."""
     op, x, scale = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, z.LayerNormalization)
-    offset = node.inputs[2] if len(node.inputs) > 2 else None
+    offset = node.optional(2)
     behind = t.shape(x)[op.axis :]
     if op.statistics or any(v is not None and t.shape(v) != behind for v in (scale, offset)):
         raise t.refused("LAYER_NORM's scale and offset have the dimensions that are normalized")

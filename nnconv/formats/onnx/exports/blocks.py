@@ -72,7 +72,7 @@ def export_space_to_batch(node: Node, t: Target) -> None:
     if x.shape is None:
         raise t.unsupported("the rank isn't known")
     rank, first = len(x.shape), 2 if op.channels_first else 1
-    blocks = _sizes(t, node.inputs[1] if len(node.inputs) > 1 else None, op.block)
+    blocks = _sizes(t, node.optional(1), op.block)
     end = first + len(blocks)
     if op.pads is not None:
         edges = [(0, 0)] * first + list(op.pads) + [(0, 0)] * (rank - end)
@@ -125,7 +125,7 @@ def export_batch_to_space(node: Node, t: Target) -> None:
     if x.shape is None:
         raise t.unsupported("the rank isn't known")
     rank, first = len(x.shape), 2 if op.channels_first else 1
-    blocks = _sizes(t, node.inputs[1] if len(node.inputs) > 1 else None, op.block)
+    blocks = _sizes(t, node.optional(1), op.block)
     end = first + len(blocks)
     dims: list[Extent] = [extent(t, x, axis) for axis in range(rank)]
     batch = dims[0]

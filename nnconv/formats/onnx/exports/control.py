@@ -23,8 +23,8 @@ from nnconv.ops.shape import Concat, Unsqueeze
 
 def export_if(node: Node, t: Target) -> None:
     """If: the branches have no inputs."""
-    condition, *operands = node.inputs
-    assert condition is not None
+    condition = node.operand(0)
+    operands = node.inputs[1:]
     flag = _scalar(t, condition)
     columns = list(zip(node.outputs, *(body.outputs for body in node.bodies), strict=True))
     inside = [_all_resigned(t, column) for column in columns]

@@ -151,9 +151,10 @@ def export_conv_integer(node: Node, t: Target) -> None:
     onnxruntime takes one zero point of the weights. Where each filter has its own, the sums of what
     the windows meet, times the zero points, are taken off.
     """
-    op, (x, filters, *points), y = node.op, node.inputs, node.outputs[0]
+    op, y = node.op, node.outputs[0]
+    x, filters = node.optional(0), node.operand(1)
+    points = node.inputs[2:]
     assert isinstance(op, c.ConvInteger)
-    assert filters is not None
     assert op.layout is Layout.NCHW, "convolutions must be in NCHW here"
     first, second = (*points, None, None)[:2]
     data, weight = t.stored(x), _turned(t, filters, weight_order(op))

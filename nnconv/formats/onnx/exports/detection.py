@@ -34,8 +34,8 @@ def export_non_max_suppression(node: Node, t: Target) -> None:
     """NonMaxSuppression: ONNX's own, with weakened scores a Loop; padded behind."""
     op = node.op
     assert isinstance(op, NonMaxSuppression)
-    _, scores, limit, _, _, *rest = node.inputs
-    assert scores is not None
+    scores, limit = node.operand(1), node.optional(2)
+    rest = node.inputs[5:]
     size = t.const([op.limit]) if op.limit is not None else t.reshape(t.int64(limit), [1])
     sigma = rest[0] if rest else None
     if sigma is None or (sigma.data is not None and not np.any(sigma.data > 0)):
@@ -77,10 +77,8 @@ def _number(t: Target, value: Value | None) -> str:
 
 def _hard(node: Node, t: Target, size: str) -> str:
     """The indices chosen, int64 [count]: overlaps at the threshold count, and all do at 0."""
-    boxes, scores, _, overlap, lowest = node.inputs[:5]
-    assert boxes is not None
-    assert scores is not None
-    assert overlap is not None
+    boxes, scores = node.operand(0), node.operand(1)
+    overlap, lowest = node.operand(3), node.optional(4)
     name = _number(t, overlap)
     below = t.node("Mul", [name, _floats(t, _BELOW)])
     bounded = t.node("Clip", [below, t.const(np.float32(0)), t.const(np.float32(1))])
@@ -137,9 +135,8 @@ def _soft(node: Node, t: Target, size: str, sigma: Value) -> tuple[str, str]:
     It carries the scores, -inf for boxes that are out. One more box that never wins keeps all
     tensors from being empty.
     """
-    boxes, scores, _, overlap, lowest = node.inputs[:5]
-    assert boxes is not None
-    assert scores is not None
+    boxes, scores = node.operand(0), node.operand(1)
+    overlap, lowest = node.optional(3), node.optional(4)
     threshold, floor, width = _number(t, overlap), _number(t, lowest), _number(t, sigma)
     nothing = t.const(LOWEST)
     corners = _Corners(

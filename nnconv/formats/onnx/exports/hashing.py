@@ -257,7 +257,7 @@ def export_lsh_projection(node: Node, t: Target) -> None:
     rows = t.node("Reshape", [_bytes(t, x, x.dtype), t.const([1, data[0], length])])
     words = _Words(t, heads, rows, _SEED_BYTES + length)
     sums = t.cast(_fingerprint(words), DType.FLOAT64)
-    weights = node.inputs[2] if len(node.inputs) > 2 else None
+    weights = node.optional(2)
     if weights is not None:
         sums = t.node("Mul", [sums, t.reshape(t.cast(t.real(weights), DType.FLOAT64), [1, -1])])
     totals = t.node("ReduceSum", [sums, t.const([1])], keepdims=0)

@@ -213,9 +213,10 @@ def export_global_lp_pool(node: Node, t: Target) -> None:
 
 def export_max_unpool(node: Node, t: Target) -> None:
     """MaxUnpool: onnxruntime has it for float32, by way of which all others go."""
-    op, (x, indices, *rest), y = node.op, node.inputs, node.outputs[0]
+    op, y = node.op, node.outputs[0]
+    x, indices = node.operand(0), node.optional(1)
+    rest = node.inputs[2:]
     assert isinstance(op, p.MaxUnpool)
-    assert x is not None
     direct = x.dtype in (DType.FLOAT32, DType.FLOAT16)
     name = t.stored(x) if direct else t.cast(t.stored(x), DType.FLOAT32)
     inputs = [name, t.codes(indices)]

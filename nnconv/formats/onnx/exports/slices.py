@@ -175,7 +175,7 @@ def pad_with_zero(t: Target, name: str, x: Value, pads: list[tuple[int, int]] | 
 
 def _pad_value(op: Pad, node: Node, t: Target) -> str:
     y = node.outputs[0]
-    value = node.inputs[2] if len(node.inputs) > 2 else None
+    value = node.optional(2)
     if value is not None:
         name = codes_as(t, value, y)
         return name if value.shape == () else t.reshape(name, [])

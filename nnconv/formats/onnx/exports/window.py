@@ -64,7 +64,7 @@ def export_dilate(node: Node, t: Target) -> None:
 
 def _dilated(node: Node, t: Target, x: Value, name: str, fill: str) -> str:
     """Each dimension split off a new one, which is padded; the last piece is cut off."""
-    op, run_time = node.op, (*node.inputs, None)[2]
+    op, run_time = node.op, node.optional(2)
     assert isinstance(op, Dilate)
     rank = rank_of(t, x)
     factors: list[Extent]

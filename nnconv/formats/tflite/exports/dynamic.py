@@ -21,7 +21,7 @@ def export_split(node: Node, t: Target) -> None:
     """SPLIT_V."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, d.DynamicSplit)
-    sizes = node.inputs[1] if len(node.inputs) > 1 else None
+    sizes = node.optional(1)
     if sizes is None:
         raise t.refused("SPLIT_V wants sizes")
     t.require(node, plain=CUT, codes=CUT, operands=(0,))

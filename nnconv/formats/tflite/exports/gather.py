@@ -35,9 +35,7 @@ _PLACES = frozenset({DType.INT16, DType.INT32, DType.INT64})
 
 
 def _both(node: Node) -> tuple[Value, Value]:
-    x, indices = node.inputs[:2]
-    assert x is not None, "operand 0 is required"
-    assert indices is not None, "operand 1 is required"
+    x, indices = node.operand(0), node.operand(1)
     return x, indices
 
 

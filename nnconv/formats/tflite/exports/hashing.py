@@ -17,7 +17,7 @@ def export_lsh_projection(node: Node, t: Target) -> None:
     op, seeds = node.op, node.operand(0)
     assert isinstance(op, LshProjection)
     t.require(node, plain=FLOAT32, operands=[i for i in (0, 2) if i < len(node.inputs)])
-    weights = node.inputs[2] if len(node.inputs) > 2 else None
+    weights = node.optional(2)
     bits = None if seeds.shape is None else seeds.shape[1]
     apart = op.apart and isinstance(bits, int) and bits <= _MOST_APART
     if not op.dense and (weights is not None or not apart):

@@ -61,7 +61,7 @@ def _pads(op: Pad, node: Node, t: Target) -> int:
 
 def _value(op: Pad, node: Node, t: Target) -> int | None:
     """The tensor of what is put in; None for real zeros."""
-    x, given = node.operand(0), node.inputs[2] if len(node.inputs) > 2 else None
+    x, given = node.operand(0), node.optional(2)
     if given is not None:
         if given.quant != x.quant:
             raise t.refused("what it puts in has other parameters")

@@ -30,7 +30,7 @@ def _whole(seed: float) -> int:
 def _export_filled(node: Node, t: Target, name: str, *, plain: bool) -> None:
     op, y = node.op, node.outputs[0]
     assert isinstance(op, RandomUniform | RandomNormal)
-    like = node.inputs[1] if len(node.inputs) > 1 else None
+    like = node.optional(1)
     if like is not None or not plain or op.dtype is not DType.FLOAT32:
         raise t.refused(f"TFLite has no {op.name} of this range, type, or shape")
     sizes = t.ints(op.shape) if op.shape is not None else either(t, node.operand(0))

@@ -28,7 +28,7 @@ def export_resize(node: Node, t: Target) -> None:
     require_channels_last(t, x, op.layout, 4)
     if bilinear and op.align_corners and op.half_pixel:
         raise t.refused("it has both aligned corners and half pixels")
-    size = node.inputs[1] if len(node.inputs) > 1 else None
+    size = node.optional(1)
     if op.size is not None:
         extents = t.ints(op.size)
     else:
