@@ -150,7 +150,7 @@ def to_nnapi(
         UnsupportedError: NNAPI can't hold a node at this level; all of those are listed.
         UsageError: a wrong option.
     """
-    from nnconv.formats.graphexport import give_dimension
+    from nnconv.formats.graph_export import give_dimension
     from nnconv.formats.nnapi import writer
     from nnconv.formats.nnapi.types import LEVELS, NEWEST_LEVEL
     from nnconv.ir.dtype import DType
@@ -274,7 +274,7 @@ def to_nnrt(
         UnsupportedError: NNRt can't hold a node in this version; all of those are listed.
         UsageError: a wrong option.
     """
-    from nnconv.formats.graphexport import give_dimension
+    from nnconv.formats.graph_export import give_dimension
     from nnconv.formats.nnrt import writer
     from nnconv.formats.nnrt.types import NEWEST, VERSIONS
     from nnconv.passes.base import run_passes

@@ -24,7 +24,7 @@ from typing import Any
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.decode import read
 from nnconv.formats.onnx.protobuf import varint
-from nnconv.formats.onnx.protoread import fields
+from nnconv.formats.onnx.protobuf_reader import fields
 from nnconv.formats.onnx.summary import summarize
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))

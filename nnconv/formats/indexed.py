@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from nnconv.decompositions.base import Refused
-from nnconv.formats.graphexport import GraphExport
+from nnconv.formats.graph_export import GraphExport
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ir.quant import Quant

@@ -29,7 +29,7 @@ import numpy as np
 from nnconv.decompositions.base import Refused, decompositions_of
 from nnconv.decompositions.ranks import could_be_fewer
 from nnconv.errors import Reason, UnsupportedItem
-from nnconv.formats.graphexport import FileExport, own_outputs
+from nnconv.formats.graph_export import FileExport, own_outputs
 from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.operands import CODED, operand_dimensions
 from nnconv.formats.nnapi.operations import OperationMaker

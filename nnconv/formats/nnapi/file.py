@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnconv.formats.container import Container
-from nnconv.formats.nnapi.jsonform import FORMAT, from_plain, to_plain
+from nnconv.formats.nnapi.json_form import FORMAT, from_plain, to_plain
 from nnconv.formats.nnapi.wire import Model
 
 FILES: Container[Model] = Container(

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from nnconv.decompositions.base import Refused
-from nnconv.formats.graphexport import data_operands
+from nnconv.formats.graph_export import data_operands
 from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.check import operation_faults
 from nnconv.formats.nnapi.forms import Form, Given, form_of

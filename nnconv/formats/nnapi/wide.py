@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnconv.decompositions.base import Refused
-from nnconv.formats.graphexport import data_operands
+from nnconv.formats.graph_export import data_operands
 from nnconv.formats.indexed import Ref
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value

@@ -6,7 +6,7 @@ from collections import Counter
 
 from nnconv.decompositions.base import Evaluate
 from nnconv.errors import UnsupportedError
-from nnconv.formats.graphexport import check_ends, distinguish
+from nnconv.formats.graph_export import check_ends, distinguish
 from nnconv.formats.marks import RELAXED
 from nnconv.formats.nnapi.exporter import FileTarget
 from nnconv.formats.nnapi.operands import SIGNED_LEVEL

@@ -24,7 +24,7 @@ import numpy as np
 
 from nnconv.decompositions.base import Refused, decompositions_of
 from nnconv.errors import GIVE_SHAPES, Reason, UnsupportedItem
-from nnconv.formats.graphexport import FileExport, data_operands, own_outputs
+from nnconv.formats.graph_export import FileExport, data_operands, own_outputs
 from nnconv.formats.indexed import IndexedExport, Ref
 from nnconv.formats.nnrt.check import (
     MOST_BYTES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnconv.formats.container import Container
-from nnconv.formats.nnrt.jsonform import FORMAT, from_plain, to_plain
+from nnconv.formats.nnrt.json_form import FORMAT, from_plain, to_plain
 from nnconv.formats.nnrt.wire import Graph
 
 FILES: Container[Graph] = Container(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnconv.formats.onnx.payload import tensor_nbytes
-from nnconv.formats.onnx.protoread import BrokenMessageError, Bytes, packed_varints
+from nnconv.formats.onnx.protobuf_reader import BrokenMessageError, Bytes, packed_varints
 from nnconv.formats.onnx.wire import DataType, Tensor
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nnconv.errors import InvalidModelError
-from nnconv.formats.onnx.decodetensor import TensorDecoder
-from nnconv.formats.onnx.decodetype import MAX_DEPTH, Texts, TypeDecoder, add_entry
+from nnconv.formats.onnx.decode_tensor import TensorDecoder
+from nnconv.formats.onnx.decode_type import MAX_DEPTH, Texts, TypeDecoder, add_entry
 from nnconv.formats.onnx.mapped import DataFiles, map_file
-from nnconv.formats.onnx.protoread import (
+from nnconv.formats.onnx.protobuf_reader import (
     BrokenMessageError,
     Bytes,
     Span,

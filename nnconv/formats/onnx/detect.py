@@ -6,7 +6,7 @@ before its graph: an IR version, a graph that fits in the file, and none but fie
 
 from __future__ import annotations
 
-from nnconv.formats.onnx.protoread import BrokenMessageError, fields
+from nnconv.formats.onnx.protobuf_reader import BrokenMessageError, fields
 
 _MOST_IR_VERSION = 100
 _KNOWN = frozenset({0x08, 0x12, 0x1A, 0x22, 0x28, 0x32, 0x42, 0x72, 0xA2, 0xCA, 0xD2})

@@ -26,7 +26,7 @@ import numpy as np
 import nnconv.formats.onnx.imports as op_package
 from nnconv.errors import InvalidModelError
 from nnconv.formats.onnx import wire
-from nnconv.formats.onnx.asread import as_read
+from nnconv.formats.onnx.as_read import as_read
 from nnconv.formats.onnx.types import DTYPES
 from nnconv.formats.source import Integer, ListedOperands, NotConvertible, Number, gather_importers
 from nnconv.ir.builder import Builder

@@ -9,7 +9,7 @@ from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
 from nnconv.formats.marks import RELAXED
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Target
-from nnconv.formats.onnx.graphparts import Names
+from nnconv.formats.onnx.graph_parts import Names
 from nnconv.formats.onnx.notes import HYBRID, SOURCE, noted_source
 from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.formats.written import Written

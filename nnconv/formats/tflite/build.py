@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nnconv.formats.tflite._gen.schema import TensorType
-from nnconv.formats.tflite.wirequant import Blockwise
+from nnconv.formats.tflite.wire_quant import Blockwise
 
 __all__ = [
     "Blockwise",

@@ -25,7 +25,7 @@ import numpy as np
 
 from nnconv.decompositions.base import Refused
 from nnconv.errors import Reason, UnsupportedItem
-from nnconv.formats.graphexport import (
+from nnconv.formats.graph_export import (
     FLOAT32,
     NO_TYPES,
     FileExport,

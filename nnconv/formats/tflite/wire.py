@@ -23,8 +23,8 @@ import numpy as np
 from nnconv.errors import InvalidModelError
 from nnconv.formats.tflite._gen.schema import TABLES, UNIONS, TensorType
 from nnconv.formats.tflite.flatbuffer import Reader, Table
-from nnconv.formats.tflite.wireoptions import OperatorCode, Options
-from nnconv.formats.tflite.wirequant import Blockwise, MultiAxis, Quantization, read_quantization
+from nnconv.formats.tflite.wire_options import OperatorCode, Options
+from nnconv.formats.tflite.wire_quant import Blockwise, MultiAxis, Quantization, read_quantization
 
 if TYPE_CHECKING:
     from collections.abc import Buffer
@@ -430,7 +430,7 @@ def read(source: str | os.PathLike[str] | Buffer, name: str = "") -> File:
     Raises:
         InvalidModelError: if the file can't be read, is no .tflite file or breaks the format.
     """
-    from nnconv.formats.tflite.wirecheck import check_file, check_kind
+    from nnconv.formats.tflite.wire_check import check_file, check_kind
 
     if isinstance(source, str | os.PathLike):
         name = name or os.fspath(source)

@@ -6,12 +6,12 @@ from collections import Counter
 
 from nnconv.decompositions.base import Evaluate
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
-from nnconv.formats.graphexport import own_outputs
+from nnconv.formats.graph_export import own_outputs
 from nnconv.formats.marks import RELAXED
 from nnconv.formats.tflite import build
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
 from nnconv.formats.tflite.exporter import FileTarget
-from nnconv.formats.tflite.ownstates import find_own_states
+from nnconv.formats.tflite.own_states import find_own_states
 from nnconv.formats.tflite.reshapes import join_reshapes
 from nnconv.formats.tflite.resources import keep_states
 from nnconv.formats.tflite.sharing import keep_apart

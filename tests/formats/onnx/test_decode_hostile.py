@@ -16,7 +16,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 from nnconv.errors import InvalidModelError
 from nnconv.formats.onnx import protobuf
 from nnconv.formats.onnx.decode import read
-from nnconv.formats.onnx.decodetype import MAX_DEPTH
+from nnconv.formats.onnx.decode_type import MAX_DEPTH
 from support.effort import calls_of
 from support.fuzzer import ONNX_FUZZER, load_fuzzer
 

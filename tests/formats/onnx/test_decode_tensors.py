@@ -12,7 +12,7 @@ from nnconv.errors import InvalidModelError
 from nnconv.formats.onnx import protobuf, wire
 from nnconv.formats.onnx.content import STORED, unpacked
 from nnconv.formats.onnx.decode import read
-from nnconv.formats.onnx.protoread import packed_ints, packed_varints
+from nnconv.formats.onnx.protobuf_reader import packed_ints, packed_varints
 from nnconv.formats.onnx.wire import DataType
 from support.onnx_files import check_array, check_tensor
 

@@ -7,7 +7,7 @@ import pytest
 
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Target
-from nnconv.formats.onnx.graphparts import Names, NotExportable
+from nnconv.formats.onnx.graph_parts import Names, NotExportable
 from nnconv.formats.onnx.protobuf import write
 from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.ir import Activation, DType, Quant, TensorType, Value, dequantize, quantize

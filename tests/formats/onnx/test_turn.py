@@ -10,7 +10,7 @@ import pytest
 
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Target
-from nnconv.formats.onnx.graphparts import Names
+from nnconv.formats.onnx.graph_parts import Names
 from nnconv.formats.onnx.protobuf import write
 from nnconv.formats.onnx.turn import turn
 from nnconv.formats.onnx.types import DATA_TYPES

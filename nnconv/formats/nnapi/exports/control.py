@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnconv.formats.graphexport import NotExportable
+from nnconv.formats.graph_export import NotExportable
 from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.exporter import Exporter, Target
 from nnconv.formats.nnapi.operands import AS_THEY_ARE, CODED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.errors import Reason, UnsupportedItem
-from nnconv.formats.graphexport import NotExportable
+from nnconv.formats.graph_export import NotExportable
 from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi import alike, wide
 from nnconv.formats.nnapi.exporter import Exporter, Target

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nnconv.formats.onnx.content import MOST_AXES
-from nnconv.formats.onnx.protoread import (
+from nnconv.formats.onnx.protobuf_reader import (
     BrokenMessageError,
     Bytes,
     Span,

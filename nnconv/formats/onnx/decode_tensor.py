@@ -11,9 +11,9 @@ import numpy as np
 
 from nnconv.errors import InvalidModelError
 from nnconv.formats.onnx.content import FIELD_OF, STORED, from_varints, stored_bytes
-from nnconv.formats.onnx.decodetype import Texts, add_entry, data_type
+from nnconv.formats.onnx.decode_type import Texts, add_entry, data_type
 from nnconv.formats.onnx.mapped import DataFiles
-from nnconv.formats.onnx.protoread import (
+from nnconv.formats.onnx.protobuf_reader import (
     BrokenMessageError,
     Bytes,
     Span,
