@@ -11,6 +11,7 @@ import numpy as np
 from nnconv.decompositions.arithmetic import Arithmetic
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.columns import add_up, part_of, scatter
+from nnconv.decompositions.region_means import mean_by_products
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -415,7 +416,7 @@ def _product(
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     s.GridSample: (grid_sample,),
     s.AffineGrid: (affine_grid,),
-    s.RoiAlign: (roi_align,),
+    s.RoiAlign: (roi_align, mean_by_products),
     s.MaxRoiPool: (max_roi_pool,),
     s.DeformConv: (deform_conv,),
     s.Col2Im: (add_up, scatter),

@@ -81,14 +81,14 @@ IMAGES = np.asarray([0, 1, 1, 0, 1], np.int64)
 
 def align(what: str, *, opset: int = 16, **attributes: Any) -> OnnxCase:
     fields = {"output_height": 3, "output_width": 2, "spatial_scale": 0.75}
-    samples = attributes.get("sampling_ratio", 0)
+    adapts = attributes.get("mode") == "max" and not attributes.get("sampling_ratio")
     return OnnxCase(
         f"align {what}",
         node("RoiAlign", ["x", "regions", "images"], ["y"], **(fields | attributes)),
         {"x": random((2, 3, 8, 9), 4), "regions": REGIONS, "images": IMAGES},
-        routes=("reference", "onnx", "tflite") if samples else ("reference", "onnx"),
+        routes=("reference", "onnx") if adapts else ("reference", "onnx", "tflite"),
         opset=opset,
-        note="a number of points that depends on the regions is nothing that TFLite has",
+        note="the greatest of points whose number depends on the regions is nothing TFLite has",
     )
 
 
@@ -100,6 +100,10 @@ REGION_CASES = [
         coordinate_transformation_mode="output_half_pixel",
     ),
     align("adaptive"),
+    align("adaptive, whole pixels", coordinate_transformation_mode="output_half_pixel"),
+    align("adaptive, large", spatial_scale=9.5),
+    align("adaptive, small", spatial_scale=0.05),
+    align("greatest, adaptive", mode="max"),
     align("greatest", sampling_ratio=2, mode="max"),
     align("opset 10", opset=10, sampling_ratio=2),
     OnnxCase(
@@ -223,8 +227,8 @@ def test_route(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)
 
 
-def test_adaptive_regions_are_refused_by_tflite(tmp_path: Path) -> None:
+def test_the_greatest_of_adaptive_regions_is_refused_by_tflite(tmp_path: Path) -> None:
     source = tmp_path / "x.onnx"
-    source.write_bytes(align("adaptive").model().SerializeToString())
+    source.write_bytes(align("adaptive", mode="max").model().SerializeToString())
     with pytest.raises(nnconv.errors.UnsupportedError, match="depends on the regions"):
         nnconv.convert(source, tmp_path / "x.tflite")

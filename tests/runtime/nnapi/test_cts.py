@@ -93,7 +93,6 @@ REFUSED = {
     "onnxruntime:cpu": {"ROI_ALIGN"},
     "litert:cpu": {
         "BOX_WITH_NMS_LIMIT", "LOCAL_RESPONSE_NORMALIZATION", "MIRROR_PAD", "QUANTIZED_LSTM",
-        "ROI_ALIGN",
     },
 }  # fmt: skip
 """The operations that a device doesn't take in all forms."""

@@ -17,19 +17,17 @@ def export_weighted(node: Node, t: Target) -> None:
 
 
 def export_roi_align(node: Node, t: Target) -> None:
-    """RoiAlign: its points must be of a number that is known."""
+    """RoiAlign: of the greatest of points that are as many in all regions, or of their mean."""
     op = node.op
     assert isinstance(op, s.RoiAlign)
     t.require(node, plain=FLOAT32)
-    if not op.samples:
+    if op.greatest and not op.samples:
         raise t.refused(
-            "how many points a bin has depends on the regions",
+            "the greatest of points whose number depends on the regions",
             reason=Reason.IMPOSSIBLE,
             hint="Give it a sampling_ratio.",
         )
-    if not op.is_square:
-        raise t.refused(f"{op.samples} points along the height, {op.across} along the width")
-    raise t.refused("TFLite has no RoiAlign")
+    raise t.refused("TFLite has no RoiAlign for images of unknown shape")
 
 
 EXPORTERS: dict[type[Op], Exporter] = {
