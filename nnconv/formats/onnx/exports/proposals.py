@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.formats.onnx.exporter import Exporter, Target
+from nnconv.formats.onnx.spelled import export_in_parts
 from nnconv.formats.onnx.turns import LOWEST, take_best
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import static_shape
 from nnconv.ops.proposals import Decay, LimitedBoxes, Proposals
+
+_FEW = 1024
+"""So many candidates, at most, take the turns that other formats can have too: of fixed extents."""
 
 _MOST = 1 << 24
 """So many classes, or anchors of a map, have constants of their own."""
@@ -165,7 +169,7 @@ def _at(t: Target, name: str, places: str) -> str:
 
 
 def export_limited_boxes(node: Node, t: Target) -> None:
-    """LimitedBoxes: a Loop that takes boxes, then sorting."""
+    """LimitedBoxes: a Loop that takes boxes, then sorting; of few ones in known extents alone."""
     op, scores = node.op, node.operand(0)
     assert isinstance(op, LimitedBoxes)
     classes = None if scores.shape is None else scores.shape[1]
@@ -173,6 +177,10 @@ def export_limited_boxes(node: Node, t: Target) -> None:
         raise t.unsupported("the number of classes isn't known")
     if classes > _MOST:
         raise t.unsupported(f"{classes} classes are too many")
+    rows = (scores.shape or (None,))[0]
+    if isinstance(rows, int) and 0 < rows * (classes - 1) <= _FEW:
+        export_in_parts(node, t)
+        return
     found = _Candidates(node, t, classes)
     taken, values = _taken(op, t, found)
     keys = _at(t, found.keys, taken)
