@@ -32,7 +32,7 @@ class _Side(NamedTuple):
 
     first: Value
     last: Value
-    count: int
+    bins: int
     samples: int
     extent: int
 
@@ -57,12 +57,12 @@ def mean_by_products(node: Node, b: Builder) -> list[Value] | None:
     shift = 0.5 if op.half_pixel else 0.0
     corners = []
     for i in range(4):
-        column = b.add(Gather(axis=1), [regions, a.ints([i])])
+        column = b.add(Gather(axis=1), [regions, a.ints(np.array([i]))])
         corners.append(a.sub(a.mul(column, op.scale), shift))
     across = op.samples if op.across is None else op.across
     rows = _Side(corners[1], corners[3], op.size[0], op.samples, height)
     columns = _Side(corners[0], corners[2], op.size[1], across, width)
-    if any(side.count * side.points * side.extent > MOST_WEIGHTS for side in (rows, columns)):
+    if any(side.bins * side.points * side.extent > MOST_WEIGHTS for side in (rows, columns)):
         return None
     numbers = b.add(Reshape(shape=(-1,)), [a.cast(images, DType.INT32)])
     last = b.add(Transpose(perm=(0, 2, 3, 1)), [x])
@@ -83,11 +83,11 @@ def _weights(side: _Side, op: s.RoiAlign, a: Arithmetic) -> Value:
     length = a.sub(side.last, side.first)
     if not op.half_pixel:
         length = a.do(e.Maximum(), length, 1.0)
-    size = a.do(e.Div(), length, float(side.count))  # of a bin
+    size = a.do(e.Div(), length, float(side.bins))  # of a bin
     number: Value = a.number(side.samples) if side.samples else a.do(e.Ceil(), size)
     some = a.do(e.Maximum(), number, 1.0)
     step = a.do(e.Div(), size, some)
-    bins = b.const(np.arange(side.count, dtype=np.float32))
+    bins = b.const(np.arange(side.bins, dtype=np.float32))
     start = a.add(side.first, a.mul(size, bins))  # [R, bins]
     start, step, number, some = (
         b.add(Unsqueeze(axes=(2,)), [v]) if v.type.rank == 2 else v

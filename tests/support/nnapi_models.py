@@ -67,7 +67,9 @@ def conv_model(*, per_channel: bool = False, nchw: bool | None = None) -> Model:
     """CONV_2D of uint8 data and 2 filters of 3 by 3, with VALID padding."""
     b = NnapiBuilder()
     quant8 = OperandCode.TENSOR_QUANT8_ASYMM
-    x = b.input(quant8, (1, 1, 5, 5) if nchw else (1, 5, 5, 1), scale=0.5, zero_point=3, name="image")
+    x = b.input(
+        quant8, (1, 1, 5, 5) if nchw else (1, 5, 5, 1), scale=0.5, zero_point=3, name="image"
+    )
     weights = np.arange(18).reshape(2, 3, 3, 1)
     if per_channel:
         kind = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL

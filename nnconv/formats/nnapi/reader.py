@@ -125,7 +125,8 @@ def _import(
 def _open_inputs(model: WireModel) -> set[int]:
     """Inputs of a model that a run may leave out, and of which no extent is known."""
     main = model.main
-    optional, needed = set(), set(main.outputs)
+    optional: set[int] = set()
+    needed = set(main.outputs)
     for operation in main.operations:
         for formal, index in zip(match(operation, main).inputs, operation.inputs, strict=True):
             (optional if formal.omit == NO_VALUE else needed).add(index)
