@@ -12,7 +12,7 @@ from nnconv.formats.nnapi.types import OperandCode
 from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand
 from nnconv.ir.graph import Model as IrModel
 from nnconv.runtime.core.program import Shapes
-from nnconv.runtime.core.source import digest_of, frozen_inputs, sampled
+from nnconv.runtime.core.source import digest_of, frozen_inputs, numbers, sampled
 from nnconv.runtime.nnapi.support import has_loops
 
 SETTINGS = frozenset(
@@ -94,12 +94,14 @@ class ModelSource:
                 yield f"{int(operation.code)} {operation.inputs} {operation.outputs}\n".encode()
             for operand in graph.operands:
                 quant = operand.channel_quant
-                channels = None if quant is None else (quant.dim, quant.scales)
+                channels = None if quant is None else quant.dim
                 value = None if operand.data is not None else operand.value
                 yield (
                     f"{int(operand.type)} {operand.dimensions} {operand.scale!r} "
                     f"{operand.zero_point} {operand.lifetime.value} {channels} {value}\n"
                 ).encode()
+                if quant is not None:
+                    yield numbers(quant.scales)
                 data = operand.data
                 if data is not None:
                     yield from sampled(data)

@@ -46,12 +46,14 @@ class ModelCache:
         self.version = version
         self.device = device
         self._path = self.folder / NAME
+        self._sound: bool | None = None
 
-    def read(self, *, strict: bool) -> Graph | None:
+    def read(self, *, strict: bool = False, wanted: bool = True) -> Graph | None:
         """The model; None where there is none that can be used.
 
         Args:
             strict: whether that is an error, as in API v1, where the folder has one.
+            wanted: whether more counts than that the folder has no newer one.
 
         Raises:
             Error: OPERATION_FORBIDDEN, it has a newer version. If strict: INVALID_PARAMETER or
@@ -67,12 +69,10 @@ class ModelCache:
             if strict:
                 raise invalid(f"the cache is for {note.get('device')}, not for {self.device}")
             return None
-        if note != self._note(note.get("fingerprint"), note["checksum"]):
+        if not wanted or note != self._note(note.get("fingerprint"), note["checksum"]):
             return None
         try:
-            if not is_sound(self._path, note) or (
-                strict and self._path.stat().st_size > MOST_BYTES
-            ):
+            if not self._is_sound(note) or (strict and self._path.stat().st_size > MOST_BYTES):
                 raise InvalidModelError(f"{self._path} isn't what the cache had")
             return file.read(self._path)
         except (NnconvError, OSError) as error:
@@ -109,8 +109,14 @@ class ModelCache:
         return (
             note is not None
             and note == self._note(fingerprint.hex(), note["checksum"])
-            and is_sound(self._path, note)
+            and self._is_sound(note)
         )
+
+    def _is_sound(self, note: Note) -> bool:
+        """Whether the file is what the note says; it is looked at once."""
+        if self._sound is None:
+            self._sound = is_sound(self._path, note)
+        return self._sound
 
     def _note(self, fingerprint: str | None, checksum: str | None) -> Note:
         return {

@@ -346,7 +346,8 @@ class Compilation(Handle):
         cache = None
         if self._cache is not None and self._cache[0]:
             cache = ModelCache(*self._cache, found.name)
-            kept = cache.read(strict=self.api == V1)
+            strict = self.api == V1
+            kept = cache.read(strict=strict, wanted=strict or graph is None)
             graph = kept if graph is None else graph
         if graph is None:
             raise invalid("there is neither a model nor a cache that has one")
@@ -356,7 +357,8 @@ class Compilation(Handle):
         for finding in structure_findings(graph):
             raise Error(ReturnCode.UNAVAILABLE_DEVICE, str(finding))
         source = ModelSource(graph)
-        slot = None if cache is None else cache.slot(source.fingerprint())
+        fingerprint = b"" if cache is None else source.fingerprint()
+        slot = None if cache is None else cache.slot(fingerprint)
         helpers = () if self._device_set and self.device_id else device.all_devices()
         names = dict.fromkeys((found.name, *(helper.name for helper in helpers)))
         program = Program(source, tuple(names), cache=slot)
@@ -369,7 +371,7 @@ class Compilation(Handle):
         if (broken := program.fault()) is not None:
             raise Error(ReturnCode.UNAVAILABLE_DEVICE, str(broken)) from broken
         if cache is not None:
-            cache.save(graph, source.fingerprint())
+            cache.save(graph, fingerprint)
         self.graph = graph
         self.program = program
 

@@ -11,7 +11,7 @@ from nnconv.formats.nnrt.types import DataType
 from nnconv.formats.nnrt.wire import Graph, Tensor
 from nnconv.ir.graph import Model as IrModel
 from nnconv.runtime.core.program import Shapes
-from nnconv.runtime.core.source import digest_of, frozen_inputs, sampled
+from nnconv.runtime.core.source import digest_of, frozen_inputs, numbers, sampled
 
 SETTINGS = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 """The types of inputs that may say how an operation works, besides data."""
@@ -77,8 +77,11 @@ class ModelSource:
         for tensor in graph.tensors:
             yield (
                 f"{int(tensor.type)} {int(tensor.data_type)} {tensor.dimensions} "
-                f"{tensor.quant!r} {tensor.data is None}\n"
+                f"{tensor.quant is None} {tensor.data is None}\n"
             ).encode()
+            if tensor.quant is not None:
+                yield numbers(tensor.quant.scales)
+                yield numbers(tensor.quant.zero_points)
             if tensor.data is not None:
                 yield from sampled(tensor.data)
 
