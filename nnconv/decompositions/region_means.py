@@ -46,14 +46,15 @@ class _Side(NamedTuple):
 
 
 def mean_by_products(node: Node, b: Builder) -> list[Value] | None:
-    """RoiAlign of means, of images of known shape."""
+    """RoiAlign of means, of images of known shape; halves are computed with as float32."""
     op = node.op
     x, regions, images = (node.operand(i) for i in range(3))
     assert isinstance(op, s.RoiAlign)
     shape = static_shape(x.shape[1:]) if x.shape else None
-    if shape is None or op.greatest or 0 in shape:
+    if shape is None or op.greatest or 0 in shape or DType.FLOAT64 in (x.dtype, regions.dtype):
         return None
     a, (channels, height, width) = Arithmetic(b), shape
+    x, regions = a.cast(x, DType.FLOAT32), a.cast(regions, DType.FLOAT32)
     shift = 0.5 if op.half_pixel else 0.0
     corners = []
     for i in range(4):
@@ -74,7 +75,8 @@ def mean_by_products(node: Node, b: Builder) -> list[Value] | None:
     means = b.add(Reshape(shape=(-1, width, op.size[0] * channels)), [means])
     means = b.add(MatMul(), [_weights(columns, op, a), means])  # [R, bins across, bins * C]
     means = b.add(Reshape(shape=(-1, op.size[1], op.size[0], channels)), [means])
-    return [b.add(Transpose(perm=(0, 3, 2, 1)), [means])]
+    means = b.add(Transpose(perm=(0, 3, 2, 1)), [means])
+    return [a.cast(means, node.outputs[0].dtype)]
 
 
 def _weights(side: _Side, op: s.RoiAlign, a: Arithmetic) -> Value:

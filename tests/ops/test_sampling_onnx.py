@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nnconv.backends.reference.executor import run_graph
 
 import nnconv
+from nnconv.ir import Builder, DType, Graph, Model, Signature
+from nnconv.ops.sampling import RoiAlign
 from support.onnx_routes import OnnxCase, check_routes, node
 
 
@@ -232,3 +235,23 @@ def test_the_greatest_of_adaptive_regions_is_refused_by_tflite(tmp_path: Path) -
     source.write_bytes(align("adaptive", mode="max").model().SerializeToString())
     with pytest.raises(nnconv.errors.UnsupportedError, match="depends on the regions"):
         nnconv.convert(source, tmp_path / "x.tflite")
+
+
+@pytest.mark.parametrize("device", ["onnxruntime:cpu", "litert:cpu"])
+@pytest.mark.parametrize(("down", "across"), [(0, 4), (3, 0), (2, 5)])
+def test_points_may_be_more_along_one_side(down: int, across: int, device: str) -> None:
+    """As NNAPI has it, and neither ONNX nor TFLite."""
+    op = RoiAlign(size=(3, 2), scale=0.75, samples=down, across=across, half_pixel=False)
+    builder = Builder(graph := Graph("main"))
+    x = random((2, 3, 8, 9), 4)
+    feeds = [x, REGIONS, IMAGES.astype(np.int32)]
+    inputs = [
+        builder.input(name, DType.of(array), array.shape)
+        for name, array in zip(("x", "regions", "images"), feeds, strict=True)
+    ]
+    graph.outputs = [builder.add(op, inputs)]
+    (wanted,) = run_graph(graph, feeds)
+    executable = nnconv.compile(Model([Signature("", graph)]), device=device)
+    names = [info.name for info in executable.inputs]
+    (found,) = executable.run(dict(zip(names, feeds, strict=True))).values()
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)

@@ -90,7 +90,7 @@ LEAST_WHOLE = {"onnxruntime:cpu": 0.97, "litert:cpu": 0.93}
 """The share of the vectors that runs without a piece on the reference."""
 
 REFUSED = {
-    "onnxruntime:cpu": {"ROI_ALIGN"},
+    "onnxruntime:cpu": set(),
     "litert:cpu": {
         "BOX_WITH_NMS_LIMIT", "LOCAL_RESPONSE_NORMALIZATION", "MIRROR_PAD", "QUANTIZED_LSTM",
     },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.floats import WITH_DOUBLE, narrowed, widened
+from nnconv.formats.onnx.spelled import export_in_parts
 from nnconv.formats.onnx.weights import weights
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
@@ -55,11 +56,12 @@ def export_affine_grid(node: Node, t: Target) -> None:
 
 
 def export_roi_align(node: Node, t: Target) -> None:
-    """RoiAlign."""
+    """RoiAlign; where bins have more points along one side than along the other, as products."""
     op, y = node.op, node.outputs[0]
     assert isinstance(op, s.RoiAlign)
     if not op.is_square:
-        raise t.unsupported(f"{op.samples} points along the height, {op.across} along the width")
+        export_in_parts(node, t)
+        return
     x, regions, images = node.inputs
     mode = None
     if t.opset >= _HALF_PIXEL_OPSET:
