@@ -18,7 +18,7 @@ from nnconv.ops.conv import Conv2D
 from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.quantize import Cast
 from nnconv.ops.shape import Range, Reshape, Transpose, Unsqueeze
-from nnconv.ops.signal import Dft, MelWeightMatrix, Stft
+from nnconv.ops.signal import Dft, MelWeightMatrix, Stft, kernel
 from nnconv.ops.slices import Reverse, Slice
 from nnconv.ops.spatial import Padding
 
@@ -27,12 +27,6 @@ MOST_WEIGHTS = 1 << 20
 
 MOST_EVER = 1 << 25
 """No matrix of more elements is made."""
-
-
-def kernel(rows: int, columns: int, length: int, *, sign: int) -> np.ndarray:
-    """exp(sign * 2 pi i row column / length) [rows, columns]."""
-    turns = np.outer(np.arange(rows), np.arange(columns)) % length
-    return np.asarray(np.exp(sign * 2j * np.pi * turns / length))
 
 
 def on_parts(matrix: np.ndarray, parts: int) -> np.ndarray:

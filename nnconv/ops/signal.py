@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from nnconv.ir.dtype import FLOATS, INTEGERS, DType
 from nnconv.ir.op import Op, Operand, QuantRule, Role, Types, index_operand, op_class, operand_type
 from nnconv.ir.types import Dim, TensorType
+
+
+def kernel(rows: int, columns: int, length: int, *, sign: int) -> np.ndarray:
+    """exp(sign * 2 pi i row column / length) [rows, columns]."""
+    turns = np.outer(np.arange(rows), np.arange(columns)) % length
+    return np.asarray(np.exp(sign * 2j * np.pi * turns / length))
 
 
 @op_class

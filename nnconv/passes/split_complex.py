@@ -13,7 +13,7 @@ from nnconv.ops import elementwise as e
 from nnconv.ops.matmul import MatMul
 from nnconv.ops.quantize import Cast
 from nnconv.ops.shape import Concat, Identity, Move, Transpose
-from nnconv.ops.signal import RFFT2D
+from nnconv.ops.signal import RFFT2D, kernel
 from nnconv.ops.slices import Pad, Slice
 from nnconv.passes.base import Pass
 
@@ -77,14 +77,16 @@ def _visit(node: Node, parts: dict[Value, Parts]) -> None:
             node.op = Identity()
 
 
+_MOST_WEIGHTS = 1 << 25
+"""No matrix of more elements is made."""
+
+
 def _transformed(node: Node) -> Parts | None:
     """A transform as products with the matrices of cosines and sines."""
-    from nnconv.decompositions.signal import MOST_EVER, kernel
-
     op, x = node.op, node.operand(0)
     assert isinstance(op, RFFT2D)
     assert node.graph is not None
-    if op.length is None or x.shape is None or max(op.length) ** 2 > MOST_EVER:
+    if op.length is None or x.shape is None or max(op.length) ** 2 > _MOST_WEIGHTS:
         return None
     b = Builder(node.graph, before=node, origin=node.origin)
     height, width = op.length
