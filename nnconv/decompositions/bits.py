@@ -149,9 +149,11 @@ def _power_of_two(amount: Value, bits: int, b: Builder) -> Value:
     return b.add(Gather(axis=0), [b.const(table), amount])
 
 
-def shift_left(node: Node, b: Builder) -> Sequence[Value]:
+def shift_left(node: Node, b: Builder) -> Sequence[Value] | None:
     """Times a power of two, in int32 or int64, which wrap; too much is times 0."""
     x, amount = _operands(node)
+    if x.dtype.bits == 64 and not b.means.int64:
+        return None
     bits, steps = x.dtype.bits, _steps(x, amount, b)
     steps = b.add(e.Select(), [_inside(steps, bits, b), steps, scalar(b, bits, steps)])
     if bits == 64:
@@ -164,7 +166,7 @@ def shift_left(node: Node, b: Builder) -> Sequence[Value]:
 def shift_right(node: Node, b: Builder) -> Sequence[Value] | None:
     """By RightShift; amounts outside of the width leave the sign alone."""
     x, amount = _operands(node)
-    if x.shape is None and x.dtype.bits == 64:
+    if x.dtype.bits == 64 and (x.shape is None or not b.means.int64):
         return None
     bits, steps = x.dtype.bits, _steps(x, amount, b)
     inside = _inside(steps, bits, b)
