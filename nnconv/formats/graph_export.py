@@ -7,12 +7,14 @@ decomposed (``nnconv.decompositions``), and what came of it is exported in turn.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from nnconv.decompositions.base import Evaluate, Refused, replace
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
+from nnconv.formats.written import Written
 from nnconv.ir.builder import Builder, Means
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value, unique_names
@@ -313,6 +315,19 @@ def distinguish(kind: str, ends: Sequence[Named]) -> list[tuple[str, str, str]]:
             renamed.append((kind, end.name, name))
         end.name = name
     return renamed
+
+
+def report_of(
+    inputs: Sequence[Named], outputs: Sequence[Named], operations: Iterable[str]
+) -> Written:
+    """What is to be told of a model that is built by calls; its ends get names of their own."""
+    renamed = [*distinguish("input", inputs), *distinguish("output", outputs)]
+    return Written(
+        inputs=[end.name for end in inputs],
+        outputs=[end.name for end in outputs],
+        renamed=renamed,
+        counts=dict(Counter(operations)),
+    )
 
 
 def give_dimension(ends: Iterable[Value]) -> list[str]:

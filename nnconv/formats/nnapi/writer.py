@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from nnconv.decompositions.base import Evaluate
 from nnconv.errors import UnsupportedError
-from nnconv.formats.graph_export import check_ends, distinguish
+from nnconv.formats.graph_export import check_ends, report_of
 from nnconv.formats.marks import RELAXED
 from nnconv.formats.nnapi.exporter import FileTarget
 from nnconv.formats.nnapi.operands import SIGNED_LEVEL
@@ -37,18 +35,13 @@ def to_wire(
         raise UnsupportedError(dict.fromkeys(refused), path=model.source)
     inputs = [main.operands[i] for i in main.inputs]
     outputs = [main.operands[i] for i in main.outputs]
-    renamed = [*distinguish("input", inputs), *distinguish("output", outputs)]
-    ends = zip((*graph.inputs, *graph.outputs), (*inputs, *outputs), strict=True)
-    notes = [note for value, operand in ends if (note := _stood_in_for(value, operand))]
     referenced = [g for g in target.referenced if g is not None]
     result = WireModel(main, referenced, relaxed=RELAXED in model.metadata)
-    report = Written(
-        inputs=[operand.name for operand in inputs],
-        outputs=[operand.name for operand in outputs],
-        renamed=renamed,
-        counts=dict(Counter(op.code.name for _, g in result.graphs() for op in g.operations)),
-        notes=[*notes, *target.told("NNAPI")],
-    )
+    operations = (op.code.name for _, g in result.graphs() for op in g.operations)
+    report = report_of(inputs, outputs, operations)
+    ends = zip((*graph.inputs, *graph.outputs), (*inputs, *outputs), strict=True)
+    notes = [note for value, operand in ends if (note := _stood_in_for(value, operand))]
+    report.notes = [*notes, *target.told("NNAPI")]
     return result, report
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from nnconv.decompositions.base import Evaluate
 from nnconv.errors import UnsupportedError
-from nnconv.formats.graph_export import check_ends, distinguish
+from nnconv.formats.graph_export import check_ends, report_of
 from nnconv.formats.nnrt.check import MOST_TENSORS
 from nnconv.formats.nnrt.exporter import FileTarget
 from nnconv.formats.nnrt.types import NEWEST
@@ -35,12 +33,6 @@ def to_wire(
         raise UnsupportedError(dict.fromkeys(refused), path=model.source)
     inputs = [result.tensors[i] for i in result.inputs]
     outputs = [result.tensors[i] for i in result.outputs]
-    renamed = [*distinguish("input", inputs), *distinguish("output", outputs)]
-    report = Written(
-        inputs=[tensor.name for tensor in inputs],
-        outputs=[tensor.name for tensor in outputs],
-        renamed=renamed,
-        counts=dict(Counter(op.type.name for op in result.operations)),
-        notes=target.told("NNRt"),
-    )
+    report = report_of(inputs, outputs, (op.type.name for op in result.operations))
+    report.notes = target.told("NNRt")
     return result, report
