@@ -18,7 +18,7 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import LayoutKind
 from nnconv.ir.types import Dim, static_shape
 from nnconv.ops.elementwise import Mul
-from nnconv.ops.shape import BroadcastTo, Reshape, Squeeze, Transpose, Unsqueeze
+from nnconv.ops.shape import BroadcastTo, Reshape, Squeeze, Tile, Transpose, Unsqueeze
 
 Place: TypeAlias = tuple[Value, int]
 """A value and a dimension of it, which has the extent that is meant."""
@@ -39,6 +39,8 @@ def could_be_fewer(node: Node, most: int) -> bool:
     """Whether there are too many dimensions, though those of operands are fewer ones split up."""
     op = node.op
     if not (isinstance(op, (Transpose, *ALONG)) or op.layout_kind is LayoutKind.TRANSPARENT):
+        return False
+    if isinstance(op, Tile) and op.repeats is None:
         return False
     values = [v for v in (*node.inputs, *node.outputs) if v is not None]
     many = [v for v in values if len(v.shape or ()) > most]

@@ -245,7 +245,7 @@ def export_tile(node: Node, t: Target) -> None:
     """TILE."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, s.Tile)
-    t.rank(x)
+    t.rank(x, MOST_DIMENSIONS)
     repeats = t.index(node.operand(1)) if op.repeats is None else t.ints(op.repeats or (1,))
     t.emit("TILE", {"input": x, "multiples": repeats}, node.outputs[0])
 
