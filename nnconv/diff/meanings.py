@@ -232,7 +232,28 @@ def _meaning(value: Value) -> Meaning | None:
     if others:
         return others[0]
     extents = [size for meaning in found for size in meaning.extents]
-    return Meaning(index, tuple(extents)) if extents else None
+    if extents:
+        return Meaning(index, tuple(extents))
+    numbers = sorted({number for node, _ in uses for number in _compared(node)})
+    return Meaning(_choice(numbers), ()) if numbers else None
+
+
+def _compared(node: Node) -> list[int]:
+    """The single number that an input is held against: most likely what it should be."""
+    constants = [v.data for v in node.inputs if v is not None and v.data is not None]
+    asks = node.op.name == "Equal"
+    return [int(data.reshape(-1)[0]) for data in constants if asks and data.size == 1]
+
+
+def _choice(numbers: list[int]) -> Drawn:
+    """One of some numbers."""
+
+    def drawn(
+        shape: tuple[int, ...], _extents: tuple[int, ...], rng: np.random.Generator
+    ) -> np.ndarray:
+        return rng.choice(numbers, shape)
+
+    return drawn
 
 
 def _uses(start: Value) -> Iterator[tuple[Node, int]]:

@@ -121,7 +121,7 @@ def diff_models(
         finally:
             jobs.end()
     for side, outcome in zip((first, second), outcomes, strict=True):
-        if outcome.results[0] is None:
+        if not outcome.ran:
             text = f"{side.path} can't be run: {outcome.error}"
             raise BackendError(text, hint=outcome.hint)
     return _compare(first, second, outcomes, results, seed)
@@ -169,7 +169,7 @@ def _feed(
     if wrong := [name for name in inputs if name not in names]:
         raise UsageError(f"there is no input {', '.join(wrong)}; inputs are {', '.join(names)}")
     if inputs:
-        del rounds[1:]  # another batch isn't what was given
+        del rounds[1:]  # other extents aren't what was given
     for steps in rounds:
         for arrays in steps:
             for name, array in inputs.items():
@@ -192,7 +192,7 @@ def _compare(
     for number, (wanted, got) in enumerate(zip(*(o.results for o in outcomes), strict=True)):
         if wanted is None or got is None:
             failed = next(o.error for o in outcomes if o.results[number] is None)
-            notes.append(f"with another batch one of them fails: {failed}")
+            notes.append(f"with other extents one of them fails: {failed}")
             continue
         seeds.append(seed + number)
         for expected, seen in zip(wanted, got, strict=True):

@@ -23,11 +23,14 @@ from nnconv.errors import BackendError
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Model, Value
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import Shape
+from nnconv.ir.types import Shape, static_shape
 from nnconv.ops.detection import DetectionPostProcess
 
 STATE_STEPS = 3
 """How many consecutive runs a model with states makes."""
+
+LONGER = 32
+"""What open extents are in a further round, the batch aside: 1 is too little for many a window."""
 
 TIMEOUT_SECONDS = 600.0
 
@@ -209,16 +212,19 @@ def verify_conversion(
 
 
 def rounds_of(model: Model, seed: int) -> list[list[list[np.ndarray]]]:
-    """Inputs of each round's steps: a second round has another batch, where that is open."""
+    """Inputs of each round's steps: others have another batch, or other extents that are open."""
     known = meanings(model.graph)
-    extents = [1]
-    if any(value.shape and not isinstance(value.shape[0], int) for value in model.inputs):
-        extents.append(2)
+    extents = [(1, 1)]
+    shapes = [value.shape for value in model.inputs if value.shape]
+    if any(not isinstance(shape[0], int) for shape in shapes):
+        extents.append((2, 1))
+    if any(static_shape(shape[1:]) is None for shape in shapes):
+        extents.append((1, LONGER))
     steps = STATE_STEPS if model.states else 1
     rounds = []
-    for number, batch in enumerate(extents):
+    for number, (batch, longer) in enumerate(extents):
         rng = np.random.default_rng(seed + number)
-        filled = [_filled(value, batch) for value in model.inputs]
+        filled = [_filled(value, batch, longer) for value in model.inputs]
         drawn = [
             [random_array(one, rng, meaning=known.get(one.name)) for one in filled]
             for _ in range(steps)
@@ -227,9 +233,9 @@ def rounds_of(model: Model, seed: int) -> list[list[list[np.ndarray]]]:
     return rounds
 
 
-def _filled(value: Value, batch: int) -> _Input:
+def _filled(value: Value, batch: int, others: int) -> _Input:
     shape = tuple(
-        dim if isinstance(dim, int) else batch if place == 0 else 1
+        dim if isinstance(dim, int) else batch if place == 0 else others
         for place, dim in enumerate(value.shape or ())
     )
     return _Input(value.name, value.dtype, shape, value.quant)
@@ -335,9 +341,9 @@ def _run_source(
         for kernels in KERNEL_SETS[report.source_format]
     ]
     outcomes = [jobs.wait(job) for job in started]
-    ran = [outcome for outcome in outcomes if outcome.results[0] is not None]
+    ran = [outcome for outcome in outcomes if outcome.ran]
     if ran:
-        failed = [outcome.error for outcome in outcomes if outcome.results[0] is None]
+        failed = [outcome.error for outcome in outcomes if not outcome.ran]
         return _Source(device, ran, [f"one kernel set failed: {text}" for text in failed])
     for outcome in outcomes:
         if outcome.crashed:
@@ -351,7 +357,7 @@ def _run_source(
             hint=f"The conversion itself is complete: {report.target} is written.",
         )
     substitute = jobs.wait(jobs.start(report.source, SUBSTITUTE, rounds, **options))
-    if substitute.results[0] is None:
+    if not substitute.ran:
         raise BackendError(
             f"{report.source} can't be verified: {outcomes[0].error}; {substitute.error}",
             hint=f"The conversion itself is complete: {report.target} is written.",
@@ -378,7 +384,7 @@ def _compare(
         expected = [o.results[number] for o in source.outcomes if o.results[number] is not None]
         if not expected:
             error = source.outcomes[0].error
-            notes.append(f"with another batch the source itself fails: {error}")
+            notes.append(f"with other extents the source itself fails: {error}")
             continue
         if got is None:
             complete = f"The conversion itself is complete: {report.target} is written."

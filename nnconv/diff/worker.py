@@ -38,6 +38,11 @@ class Outcome(NamedTuple):
     crashed: bool = False
     hint: str = ""
 
+    @property
+    def ran(self) -> bool:
+        """Whether any round gave results."""
+        return any(found is not None for found in self.results)
+
 
 class Job:
     """A model being run on a device in a process of its own.

@@ -14,6 +14,7 @@ from nnconv.ir.op import Op
 from nnconv.ops import dynamic as d
 from nnconv.ops.blocks import BatchToSpace, SpaceToBatch
 from nnconv.ops.diagonal import Trilu
+from nnconv.ops.elementwise import Equal
 from nnconv.ops.gather import TopK
 from nnconv.ops.reduce import CumSum, ReduceSum
 from nnconv.ops.resize import ResizeBilinear
@@ -104,3 +105,14 @@ def test_what_is_drawn_fits_the_op(case):
         assert [a.dtype for a in feeds[1:]] == [np.int64] * len(indices)
         found = run_graph(b.graph, feeds)
         assert any(array.size for array in found)
+
+
+def test_what_is_held_against_a_number_is_that_number():
+    graph = Graph("net")
+    b = Builder(graph)
+    rate = b.input("rate", DType.INT64, ())
+    same = [b.add(Equal(), [rate, b.const(np.asarray(n))]) for n in (16000, 8000)]
+    graph.outputs = [*same, b.add(Equal(), [rate, rate])]
+    meaning = m.meanings(graph)["rate"]
+    rng = np.random.default_rng(0)
+    assert {int(meaning.draw((), rng)) for _ in range(32)} == {8000, 16000}

@@ -311,3 +311,19 @@ def test_ends_without_dimensions_are_compared_as_written(tmp_path, suffix):
     assert len(report.verification.outputs) == 2
     for end, value in zip(report.outputs, nnconv.load(report.target).outputs, strict=True):
         assert tuple(end[2]) == value.shape
+
+
+def test_open_extents_are_tried_longer_too(tmp_path):
+    kinds = [("x", ["n", 3, "w"]), ("y", ["n", 3, "v"])]
+    x, y = (helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, dims) for n, dims in kinds)
+    nodes = [helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[4])]
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    opsets = [helper.make_opsetid("", 21)]
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    found = nnconv.convert(path, tmp_path / "m.nnapi", verify=True, seed=5).verification
+    assert found.passed
+    assert (found.seeds, found.runs) == ([7], 1)
+    assert [note.split(":")[0] for note in found.notes] == [
+        "with other extents the source itself fails"
+    ] * 2
