@@ -8,8 +8,8 @@ import numpy as np
 
 from nnconv.decompositions.base import Refused
 from nnconv.formats.biases import bias_codes, bias_quant, is_alike
+from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.exporter import Target
-from nnconv.formats.nnapi.operands import Ref
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Perm
