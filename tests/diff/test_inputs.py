@@ -9,7 +9,7 @@ from nnconv.diff.inputs import meanings_of, random_array, random_inputs
 from nnconv.diff.meanings import Meaning, index
 from nnconv.errors import UsageError
 from nnconv.ir import DType, Quant
-from support.tflite_builder import TfliteBuilder
+from support.gather_model import gather
 
 
 class Input(NamedTuple):
@@ -75,19 +75,6 @@ def test_same_seed_gives_the_same_inputs():
 def test_strings_must_be_given():
     with pytest.raises(UsageError, match="strings of input `s`"):
         draw(Input("s", DType.STRING, (1,)))
-
-
-def gather(axis, through=None):
-    b = TfliteBuilder()
-    i = b.input("i", "int32", (2, 2))
-    other = b.input("other", "int32", (2,))
-    table = b.const(np.zeros((5, 3), np.float32))
-    indices = i
-    if through:
-        indices = b.op(through, [i], [("int32", (4,))], options={"new_shape": [4]})
-    shape = (4, 3) if axis == 0 else (5, 4)
-    b.output(b.op("GATHER", [table, indices], [("float32", shape)], options={"axis": axis}), other)
-    return b.build()
 
 
 def test_what_a_file_says_of_its_inputs_counts(tmp_path):

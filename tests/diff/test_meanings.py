@@ -21,20 +21,8 @@ from nnconv.ops.resize import ResizeBilinear
 from nnconv.ops.shape import BroadcastTo, Fill, Reshape, Tile, Transpose
 from nnconv.ops.signal import RFFT2D, Dft
 from nnconv.ops.slices import Pad, ReverseSequence, Slice
+from support.gather_model import gather
 from support.tflite_builder import TfliteBuilder
-
-
-def gather(axis, through=None):
-    b = TfliteBuilder()
-    i = b.input("i", "int32", (2, 2))
-    other = b.input("other", "int32", (2,))
-    table = b.const(np.zeros((5, 3), np.float32))
-    indices = i
-    if through:
-        indices = b.op(through, [i], [("int32", (4,))], options={"new_shape": [4]})
-    shape = (4, 3) if axis == 0 else (5, 4)
-    b.output(b.op("GATHER", [table, indices], [("float32", shape)], options={"axis": axis}), other)
-    return b.build()
 
 
 @pytest.mark.parametrize(("axis", "below"), [(0, 5), (1, 3)])

@@ -12,6 +12,7 @@ from nnconv.ir import Builder, DType, Op, Value
 from nnconv.ops.quantize import Bitcast, Cast, LooseCast
 from support.onnx_spine import IrCase, check_ir, on_litert
 from support.tflite_spine import TfliteCase, check_tflite
+from support.types import WHOLE
 
 NUMBERS = np.asarray([-3.75, -1.5, -0.25, 0, 0.5, 1.25, 2.75, 7.5])
 
@@ -21,16 +22,6 @@ def unary(op: Op, dtype: DType) -> Callable[[Builder], Value]:
 
 
 FLOATS = [DType.FLOAT32, DType.FLOAT16, DType.FLOAT64]
-WHOLE = [
-    DType.INT8,
-    DType.UINT8,
-    DType.INT16,
-    DType.UINT16,
-    DType.INT32,
-    DType.UINT32,
-    DType.INT64,
-    DType.UINT64,
-]
 
 CASES = [
     IrCase(

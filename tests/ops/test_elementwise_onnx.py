@@ -12,6 +12,7 @@ from nnconv.ir import Builder, DType, Op, Value
 from nnconv.ops import elementwise as e
 from support.onnx_spine import IrCase, check_ir, on_litert
 from support.tflite_spine import TfliteCase, check_tflite
+from support.types import WHOLE
 
 Build = Callable[[Builder], Value]
 
@@ -72,18 +73,6 @@ def _whole(dtype: DType, seed: int, shape: tuple[int, ...]) -> np.ndarray:
     low, high = dtype.int_range
     drawn = np.random.default_rng(seed).integers(low, high, shape, dtype.numpy, endpoint=True)
     return np.where((drawn == 0) | (drawn == dtype.numpy.type(-1 if low else 0)), 3, drawn)
-
-
-WHOLE = [
-    DType.INT8,
-    DType.UINT8,
-    DType.INT16,
-    DType.UINT16,
-    DType.INT32,
-    DType.UINT32,
-    DType.INT64,
-    DType.UINT64,
-]
 
 
 def _exactly(function: Callable[[int, int], int]) -> Callable[..., np.ndarray]:

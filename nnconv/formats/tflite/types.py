@@ -145,3 +145,10 @@ def quantization_of(quant: Quant) -> build.Quantization:
     """Parameters as the file has them; those of blocks need tensors of their own."""
     assert not quant.block, "blockwise parameters stand in tensors of their own"
     return build.Quantization(quant.scale, quant.zero_point, axis=quant.axis or 0)
+
+
+USUAL_TYPES = frozenset(
+    {DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.UINT32}
+    | {DType.INT64, DType.FLOAT16, DType.FLOAT32, DType.FLOAT64}
+)
+"""What kernels take that move elements of many types."""

@@ -22,6 +22,7 @@ from nnconv.formats.tflite.exporter import (
     Target,
     export_in_floats,
 )
+from nnconv.formats.tflite.types import USUAL_TYPES
 from nnconv.ir.dtype import BOOLS, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -36,21 +37,6 @@ _RAW = frozenset({DType.INT8, DType.INT16})
 """Codes of which the numbers as such count."""
 
 _BITS = frozenset({DType.INT32, DType.UINT32, DType.INT16, DType.UINT16, DType.INT8, DType.UINT8})
-_SELECTED = frozenset(
-    {
-        DType.BOOL,
-        DType.INT8,
-        DType.UINT8,
-        DType.INT16,
-        DType.UINT16,
-        DType.INT32,
-        DType.UINT32,
-        DType.INT64,
-        DType.FLOAT16,
-        DType.FLOAT32,
-        DType.FLOAT64,
-    }
-)
 
 
 class Form(NamedTuple):
@@ -283,7 +269,7 @@ def export_prelu(node: Node, t: Target) -> None:
 def export_select(node: Node, t: Target) -> None:
     """SELECT_V2; codes have the result's parameters."""
     condition, then, otherwise = (node.operand(i) for i in range(3))
-    t.require(node, plain=_SELECTED, codes=ACTIVATION_CODES, operands=(1, 2))
+    t.require(node, plain=USUAL_TYPES, codes=ACTIVATION_CODES, operands=(1, 2))
     y = node.outputs[0]
     chosen = [
         t.tensor(v) if y.quant is None else t.requantized(v, y.quant, y.dtype)

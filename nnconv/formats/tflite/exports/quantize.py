@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.formats.tflite.exporter import FLOAT32, Exporter, Target, has_wide_point
-from nnconv.formats.tflite.types import CODES
+from nnconv.formats.tflite.types import CODES, USUAL_TYPES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -41,23 +41,7 @@ _FROM_FLOAT32 = frozenset({DType.INT2, DType.INT4, DType.UINT4})
 _INTO_FLOAT32 = frozenset({DType.INT2, DType.INT4, DType.UINT4})
 """What CAST reads for float32 alone."""
 
-_CASTS = frozenset(
-    {
-        DType.BOOL,
-        DType.INT8,
-        DType.UINT8,
-        DType.INT16,
-        DType.UINT16,
-        DType.INT32,
-        DType.UINT32,
-        DType.INT64,
-        DType.FLOAT16,
-        DType.FLOAT32,
-        DType.FLOAT64,
-        DType.BFLOAT16,
-        DType.COMPLEX64,
-    }
-)
+_CASTS = USUAL_TYPES | {DType.BFLOAT16, DType.COMPLEX64}
 
 
 def _operand(node: Node) -> tuple[Value, Value]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnconv.formats.tflite._gen.schema import ReduceWindowFunction
 from nnconv.formats.tflite.exporter import Exporter, Target
 from nnconv.formats.tflite.exports.shape import as_scalar
+from nnconv.formats.tflite.types import USUAL_TYPES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
@@ -38,22 +39,7 @@ def export_reduce_window(node: Node, t: Target) -> None:
     t.emit("REDUCE_WINDOW", operands, y, options2=("ReduceWindowOptions", fields))
 
 
-_SPREAD = frozenset(
-    {
-        DType.BOOL,
-        DType.INT8,
-        DType.UINT8,
-        DType.INT16,
-        DType.UINT16,
-        DType.INT32,
-        DType.UINT32,
-        DType.INT64,
-        DType.FLOAT16,
-        DType.FLOAT32,
-        DType.FLOAT64,
-        DType.COMPLEX64,
-    }
-)
+_SPREAD = USUAL_TYPES | {DType.COMPLEX64}
 
 
 def export_dilate(node: Node, t: Target) -> None:
