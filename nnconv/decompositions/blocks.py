@@ -197,10 +197,11 @@ def picked_by_block(node: Node, b: Builder) -> list[Value] | None:
         b.const(np.arange(n, dtype=np.int32).reshape(-1, *(1,) * (len(result) - 1 - i)))
         for i, n in enumerate(result)
     ]
+    inside = None
     if isinstance(op, SpaceToBatch):
         inside = _from_space(places, sizes, starts, before, b)
     else:
-        inside = _from_batch(places, sizes, starts, result[0], b)
+        _from_batch(places, sizes, starts, result[0], b)
     steps = [math.prod(before[i + 1 :]) for i in range(len(before))]
     index = b.add(e.Mul(), [places[0], ints(b, [steps[0]])])
     for place, step in zip(places[1:], steps[1:], strict=True):

@@ -34,10 +34,10 @@ def _operands(node: Node, b: Builder) -> list[Value] | None:
     return [_number(v, b) if v.dtype is DType.BOOL else v for v in values]
 
 
-def _both_ways(x: Value, y: Value, b: Builder) -> tuple[Value, Value]:
+def _both_ways(operands: list[Value], b: Builder) -> tuple[Value, Value]:
     """Whether x <= y, and whether y <= x, as numbers: neither holds beside a NaN."""
-    there, back = ([x, y], [y, x])
-    return _number(b.add(e.LessEqual(), there), b), _number(b.add(e.LessEqual(), back), b)
+    there, back = (b.add(e.LessEqual(), sides) for sides in (operands, operands[::-1]))
+    return _number(there, b), _number(back, b)
 
 
 def turned_around(kind: type[e.Comparison]) -> Decomposition:
@@ -55,7 +55,7 @@ def less_by_both_ways(node: Node, b: Builder) -> Sequence[Value] | None:
     operands = _operands(node, b)
     if operands is None:
         return None
-    there, back = _both_ways(*operands, b)
+    there, back = _both_ways(operands, b)
     return [b.add(e.LessEqual(), [b.add(e.Add(), [back, scalar(b, 1, back)]), there])]
 
 
@@ -64,7 +64,7 @@ def equal_by_both_ways(node: Node, b: Builder) -> Sequence[Value] | None:
     operands = _operands(node, b)
     if operands is None:
         return None
-    total = b.add(e.Add(), list(_both_ways(*operands, b)))
+    total = b.add(e.Add(), list(_both_ways(operands, b)))
     return [b.add(e.LessEqual(), [scalar(b, 2, total), total])]
 
 
@@ -73,7 +73,7 @@ def unequal_by_both_ways(node: Node, b: Builder) -> Sequence[Value] | None:
     operands = _operands(node, b)
     if operands is None:
         return None
-    total = b.add(e.Add(), list(_both_ways(*operands, b)))
+    total = b.add(e.Add(), list(_both_ways(operands, b)))
     return [b.add(e.LessEqual(), [total, scalar(b, 1, total)])]
 
 

@@ -174,8 +174,9 @@ def _params(formal: InputSpec, tensor: Tensor, axis: int | None) -> Faults:
         yield f"{formal.name} has a scale that isn't above 0"
     elif len(quant.scales) != 1:
         place = 0 if formal.name == WEIGHTS else axis
-        named = place is not None and -tensor.rank <= place < tensor.rank
-        first = tensor.dimensions[place] if named else 1
+        first = 1
+        if place is not None and -tensor.rank <= place < tensor.rank:
+            first = tensor.dimensions[place]
         if len(quant.scales) != first and first != -1:
             yield f"{formal.name} has {len(quant.scales)} scales, must have 1" + (
                 f" or {first}" if first != 1 else ""

@@ -170,9 +170,9 @@ def _one_group_each(
     bias, parts = s.operand("bias"), []
     for group, channel in enumerate(channels):
         first, end = group * outputs, (group + 1) * outputs
-        rows = [n[first:end] for n in (weights.quant.scale, weights.quant.zero_point)]
+        scales, points = weights.quant.scale[first:end], weights.quant.zero_point[first:end]
         plain = _stretch(s, with_quant(s.builder, weights, None), first, end)
-        some = with_quant(s.builder, plain, Quant.per_channel(*rows, axis=0))
+        some = with_quant(s.builder, plain, Quant.per_channel(scales, points, axis=0))
         inputs = [channel, some, scaled_bias(s, x, some, _stretch(s, bias, first, end))]
         parts.append(s.add(single, inputs, quant=quant, dtype=s.result_dtype()))
     return s.add(Concat(axis=3), parts, quant=quant)
