@@ -17,11 +17,16 @@ TARGETS = {
     "tflite": ("litert:cpu", {}),
     "onnx": ("onnxruntime:cpu", {}),
     "nnapi": ("reference", {}),
+    "nnapi on LiteRT": ("litert:cpu", {}),
     "nnrt": ("reference", {}),
+    "nnrt on onnxruntime": ("onnxruntime:cpu", {}),
     "nnrt 1": ("reference", {"api": 1}),
 }
 
-LOOPS = {("GRU", "nnrt"), ("RNN", "nnrt"), *((k, "nnrt 1") for k in ("LSTM", "GRU", "RNN"))}
+LOOPS = {
+    *((name, target) for name in ("GRU", "RNN") for target in TARGETS if "nnrt" in target),
+    ("LSTM", "nnrt 1"),
+}
 """What needs a loop that the format lacks, as long as the number of steps is open."""
 
 CHOICES = {("nearest pixels", "nnrt 1"), ("pixels between", "nnrt 1")}

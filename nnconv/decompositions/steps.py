@@ -430,6 +430,8 @@ def _room(b: Builder, rows: int | Value, units: _Units, state: Value) -> Value:
     dims += [d if isinstance(d, int) else None for d in (batch, cells)]
     if not isinstance(batch, int):
         extents.append(b.add(ShapeOf(dims=(1,)), [units.projected]))
+    if not isinstance(cells, int):
+        extents.append(b.add(ShapeOf(dims=(1,)), [state]))
     like = b.const(np.zeros((0,), np.int32))
     if extents:
         like = extents[0] if len(extents) == 1 else b.add(Concat(axis=0), extents)
