@@ -9,6 +9,7 @@ from operator import mul
 
 import numpy as np
 
+from nnconv.decompositions.bounds import bounds_of
 from nnconv.decompositions.extents import as_int32, ints, scalar, shape_of
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -74,53 +75,23 @@ def never_negative(value: Value, depth: int = _DEPTH) -> bool:
     return False
 
 
-def most_of(value: Value, depth: int = _DEPTH) -> int | None:
-    """A number that integers don't exceed in size, from how they are made; None if unknown."""
-    if value.data is not None:
-        return int(np.abs(value.data.astype(np.int64)).max(initial=0))
-    if value.dtype is DType.BOOL:
-        return 1
-    if value.dtype.is_integer and value.dtype.bits <= _SHORT:
-        return 1 << value.dtype.bits
-    node = value.producer
-    if node is None or not depth:
-        return None
-    op, data = node.op, [v for v in node.inputs if v is not None]
-    if isinstance(op, ArgExtreme) or (isinstance(op, g.TopK) and value.index):
-        extent = data[0].shape[op.axis] if data[0].shape else None
-        return extent if isinstance(extent, int) else None
-    if isinstance(op, Cast) and not data[0].dtype.is_integer and data[0].dtype is not DType.BOOL:
-        return None
-    if isinstance(op, e.Clip):
-        bounds = max(abs(op.low), abs(op.high))
-        return int(bounds) if bounds < np.inf else most_of(data[0], depth - 1)
-    if isinstance(op, g.Gather | g.GatherNd | Slice | s.Tile | s.BroadcastTo | s.Reshape):
-        data = data[:1]
-    elif isinstance(op, e.Select):
-        data = data[1:]
-    elif not isinstance(op, (e.Add, e.Sub, e.Mul, e.Maximum, e.Minimum, *_MOVES)):
-        return None
-    sizes = [most_of(v, depth - 1) for v in data]
-    known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes):
-        return None
-    if isinstance(op, e.Mul):
-        return prod(known)
-    return sum(known) if isinstance(op, e.Add | e.Sub) else max(known)
-
-
-_SHORT = 16
-
-
 def from_front(b: Builder, indices: Value, extents: Value) -> Value:
     """int32 indices with those that count from the end brought to the front.
 
     ``extents`` broadcast with them.
     """
     places = as_int32(b, indices)
+    if not b.means.sums and bounds_of(places).size == _WIDEST:
+        # small numbers can be added up as floats: what is out of reach means nothing
+        least = b.add(e.Sub(), [b.const(np.zeros((), np.int32)), extents])
+        most = b.add(e.Sub(), [extents, b.const(np.ones((), np.int32))])
+        places = b.add(e.Minimum(), [b.add(e.Maximum(), [places, least]), most])
     if never_negative(indices):
         return places
     return b.add(e.FloorMod(), [places, extents])
+
+
+_WIDEST = 1 << 31
 
 
 def extents_of(b: Builder, x: Value, start: int, end: int) -> Value:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.bounds import bounds_of
 from nnconv.decompositions.constants import round_small
-from nnconv.decompositions.places import most_of, never_negative
 from nnconv.decompositions.unsigned import as_float, from_float
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -220,8 +220,8 @@ def cast_of_bytes(node: Node, b: Builder) -> list[Value] | None:
         return [b.add(op, [b.add(Cast(dtype=DType.INT32), [x])])]
     if op.dtype in _BYTES:
         least = op.dtype.int_range[0]
-        most = most_of(x)
-        if most is None or most > op.dtype.int_range[1] or not (least or never_negative(x)):
+        low, high = bounds_of(x)
+        if low < least or high > op.dtype.int_range[1]:
             start, count = (b.const(np.asarray(n, x.dtype.numpy)) for n in (least, 1 << 8))
             moved = b.add(e.Sub(), [x, start]) if least else x
             x = b.add(e.FloorMod(), [moved, count])

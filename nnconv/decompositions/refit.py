@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nnconv.decompositions.places import most_of
+from nnconv.decompositions.bounds import bounds_of
 from nnconv.decompositions.unsigned import DIVISIONS, ORDERED, from_order, in_order
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import FLOATS, DType
@@ -59,6 +59,8 @@ def refit(
     values = [v for i in operands if (v := node.inputs[i]) is not None]
     if moves_in_halves(node, builder, allowed, values):
         return in_halves(node, builder, operands)
+    if adds_up_small(node, allowed, values):
+        return _as_floats(node, builder, {i: v for i in operands if (v := node.inputs[i])})
     wraps = any(v.dtype is DType.UINT64 for v in values)
     if wraps and isinstance(node.op, (*DIVISIONS, Clip)):
         return None
@@ -169,7 +171,7 @@ def in_halves(node: Node, b: Builder, operands: Sequence[int]) -> list[Value]:
     Or all bits, where it can be told that the numbers are small.
     """
     values = {i: v for i in operands if (v := node.inputs[i]) is not None}
-    if all((most_of(v) or _EXACT) < _EXACT for v in values.values()):
+    if all(bounds_of(v).size < _EXACT for v in values.values()):
         return _as_floats(node, b, values)
     half = b.const(np.asarray(_HALF, np.int32))
     highs = {i: b.add(FloorDiv(), [v, half]) for i, v in values.items()}
@@ -182,6 +184,20 @@ def in_halves(node: Node, b: Builder, operands: Sequence[int]) -> list[Value]:
 
 _EXACT = 1 << 24
 """float32 holds all integers up to here."""
+
+_QUOTIENT = 1 << 22
+"""Up to here a quotient that is no integer isn't rounded to one."""
+
+
+def adds_up_small(node: Node, allowed: frozenset[DType], values: Sequence[Value]) -> bool:
+    """Whether it is a sum, product or quotient of int32 that floats hold, like what comes of it."""
+    every = [*values, *node.outputs]
+    if not isinstance(node.op, Add | Sub | Mul | FloorDiv) or DType.FLOAT32 not in allowed:
+        return False
+    if any(v.dtype is not DType.INT32 or v.quant is not None for v in every):
+        return False
+    most = _QUOTIENT if isinstance(node.op, FloorDiv) else _EXACT
+    return DType.INT32 not in allowed and all(bounds_of(v).size < most for v in every)
 
 
 def _as_floats(node: Node, b: Builder, values: Mapping[int, Value]) -> list[Value]:

@@ -78,18 +78,21 @@ class GraphExport(ABC):
     Attributes:
         format_name: what messages call the format.
         activation_numbers: the fused activations that the format knows.
-        means: what the format has for decompositions.
         file: the file that it belongs to.
         current: the IR node being exported.
     """
 
     format_name: ClassVar[str]
     activation_numbers: ClassVar[Mapping[Activation, int]]
-    means: ClassVar[Means] = Means()
     file: FileExport
     current: Node | None
 
     # ---------------------------------------------------------------- what a format says
+
+    @property
+    def means(self) -> Means:
+        """What the format has for decompositions."""
+        return Builder.means
 
     @abstractmethod
     def exporter_of(self, op: type[Op]) -> Callable[[Node, Any], None] | None:

@@ -23,12 +23,14 @@ class Means(NamedTuple):
         bodies: ops with bodies, While and If.
         bitcasts: ops that take the bits of integers for floats, and the reverse.
         int64: integers of 64 bits; where there are none, int32 does for them.
+        sums: sums, products and quotients of int32.
         recurrences: ``Lstm`` and ``Rnn`` that run any number of steps from a given state.
     """
 
     bodies: bool = True
     bitcasts: bool = True
     int64: bool = True
+    sums: bool = True
     recurrences: bool = False
 
 

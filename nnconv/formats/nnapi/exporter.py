@@ -51,6 +51,9 @@ Exporter: TypeAlias = "Callable[[Node, Target], None]"
 Input: TypeAlias = "Value | Ref | int | float | bool | Sequence[Value | Ref] | None"
 """What an input of an operation is given as: numbers become scalars, None has no value."""
 
+_SUMS_LEVEL = 4
+"""Where integers begin to be added up."""
+
 MOST_RANK = 4
 """No more dimensions have the operands of most operations."""
 
@@ -115,7 +118,6 @@ class Target(OperationMaker):
     """
 
     format_name = "NNAPI"
-    means = Means(bitcasts=False, int64=False, recurrences=True)
     activation_numbers = ACTIVATION_NUMBERS
 
     def __init__(self, file: FileTarget) -> None:
@@ -128,6 +130,11 @@ class Target(OperationMaker):
     def level(self) -> int:
         """The feature level that is written for."""
         return self.file.level
+
+    @property
+    def means(self) -> Means:
+        """What NNAPI has for decompositions."""
+        return Means(bitcasts=False, int64=False, sums=self.level >= _SUMS_LEVEL, recurrences=True)
 
     @property
     def keeps_wide(self) -> bool:

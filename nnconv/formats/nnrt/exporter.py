@@ -100,7 +100,6 @@ class Target(IndexedExport):
 
     format_name = "NNRt"
     activation_numbers = ACTIVATION_NUMBERS
-    means = Means(bodies=False, bitcasts=False)
 
     def __init__(self, file: FileTarget) -> None:
         super().__init__()
@@ -113,6 +112,11 @@ class Target(IndexedExport):
     def api(self) -> int:
         """The version of the API that is written for."""
         return self.file.api
+
+    @property
+    def means(self) -> Means:
+        """What NNRt has for decompositions."""
+        return Means(bodies=False, bitcasts=False)
 
     # ---------------------------------------------------------------- tensors
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from nnconv.ir import Builder, DType, Quant
+from nnconv.ops import elementwise as e
 from nnconv.ops import gather as g
+from nnconv.ops.reduce import ArgMax
 from nnconv.ops.segment import Segment
 from nnconv.ops.slices import DynamicUpdateSlice, Pad, ReverseSequence
 from nnconv.ops.window import Dilate
@@ -148,3 +150,28 @@ def test_codes_are_added_where_they_go():
 
     feeds = [np.arange(-4, 4, dtype=np.int8).reshape(2, 4) * 15]
     check_nnapi(NnapiCase("codes", build, feeds, steps=0))
+
+
+@pytest.mark.parametrize("kind", ["float32"])
+def test_places_are_worked_out_below_the_level_of_sums(kind):
+    places = np.array([[0, 3], [2, 1]], np.int32)
+    check(lambda b, x: b.add(g.GatherNd(), x), [numbers(kind, (3, 4, 2)), places], level=3)
+    feeds = [numbers(kind, (4, 5)), numbers(kind, (2, 3), 8), np.array([3, -1], np.int32)]
+    check(lambda b, x: b.add(DynamicUpdateSlice(), x), feeds, level=3)
+
+
+def test_small_integers_are_added_up_as_floats():
+    def build(b: Builder):
+        x = b.input("x", F32, (3, 70))
+        place = b.add(ArgMax(axis=1), [x])
+        return b.add(e.Sub(), [b.add(e.Mul(), [place, place]), b.const(np.int32(5))])
+
+    wanted = {"ARGMAX": 1, "CAST": 4, "MUL": 1, "SUB": 1}
+    check_nnapi(NnapiCase("small", build, operations=wanted, level=3))
+
+
+def test_large_integers_are_not():
+    def build(b: Builder):
+        return b.add(e.Add(), [b.input("x", I32, (3,)), b.const(np.int32(5))])
+
+    check_nnapi(NnapiCase("large", build, level=3, refused="needs feature level 4"))
