@@ -18,7 +18,7 @@ import numpy as np
 from nnconv.checks import check_arguments
 from nnconv.errors import BackendError, UsageError
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Model, Value, unique_names
+from nnconv.ir.graph import Model, Signature, Value, unique_names
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape
 
@@ -290,6 +290,25 @@ def aliases(pairs: Sequence[tuple[str, str]], infos: Sequence[TensorInfo]) -> di
     """What else inputs may be called, from (other name, name) pairs; no real name is hidden."""
     real = {info.name for info in infos}
     return {other: name for other, name in pairs if other not in real}
+
+
+class GraphExecutable(Executable):
+    """One that computes the values of an entry point's graph, under names of theirs."""
+
+    def _describe(self, entry: Signature) -> None:
+        """Say what the graph takes and gives; its states stand behind the rest."""
+        inputs = infos_of(entry.graph.inputs, "input")
+        outputs = infos_of(entry.graph.outputs, "output")
+        self._fed = [info.name for info in inputs]
+        self._results = [info.name for info in outputs]
+        plain_in, plain_out = len(entry.inputs), len(entry.outputs)
+        self.inputs, self.outputs = inputs[:plain_in], outputs[:plain_out]
+        self.states = tuple(
+            StateInfo(inputs[plain_in + i], outputs[plain_out + i].name, state.initial)
+            for i, state in enumerate(entry.states)
+        )
+        names = (info.name for info in self.inputs)
+        self._aliases = aliases(list(zip(entry.input_names, names, strict=False)), self.inputs)
 
 
 def one_line(error: BaseException) -> str:

@@ -18,10 +18,8 @@ from nnconv.backends.base import (
     Compile,
     Cuts,
     Executable,
+    GraphExecutable,
     NoDeviceError,
-    StateInfo,
-    aliases,
-    infos_of,
 )
 from nnconv.backends.flow import CONTROLS, Flow, Part, Piece, turns
 from nnconv.backends.partition import cut, extract, live_nodes
@@ -241,7 +239,7 @@ def _are_alike(one: Node, other: Node) -> bool:
     )
 
 
-class PiecesExecutable(Executable):
+class PiecesExecutable(GraphExecutable):
     """A model in pieces.
 
     Attributes:
@@ -280,17 +278,7 @@ class PiecesExecutable(Executable):
         used = {piece.device for piece in self._flow.pieces}
         self.devices = tuple(device for device in devices if device in used)
         super().__init__("+".join(self.devices) or devices[0])
-        inputs, outputs = infos_of(graph.inputs, "input"), infos_of(graph.outputs, "output")
-        self._fed = [info.name for info in inputs]
-        self._results = [info.name for info in outputs]
-        plain_in, plain_out = len(entry.inputs), len(entry.outputs)
-        self.inputs, self.outputs = inputs[:plain_in], outputs[:plain_out]
-        self.states = tuple(
-            StateInfo(inputs[plain_in + i], outputs[plain_out + i].name, state.initial)
-            for i, state in enumerate(entry.states)
-        )
-        names = (info.name for info in self.inputs)
-        self._aliases = aliases(list(zip(entry.input_names, names, strict=False)), self.inputs)
+        self._describe(entry)
 
     @property
     def piece_count(self) -> int:

@@ -10,10 +10,8 @@ import numpy as np
 from nnconv.backends.base import (
     Device,
     Executable,
-    StateInfo,
-    aliases,
+    GraphExecutable,
     check_options,
-    infos_of,
     refuse_shapes,
 )
 from nnconv.backends.reference.executor import run_graph
@@ -41,7 +39,7 @@ def make(
     return ReferenceExecutable(read_model(source, input_shapes=shapes), device, **rest)
 
 
-class ReferenceExecutable(Executable):
+class ReferenceExecutable(GraphExecutable):
     """A graph of the IR, run node by node."""
 
     OPTIONS = frozenset({"input_shapes", "signature"})
@@ -51,18 +49,7 @@ class ReferenceExecutable(Executable):
         super().__init__(device)
         entry = choose_signature(model, signature)
         self._graph = entry.graph
-        inputs = infos_of(self._graph.inputs, "input")
-        outputs = infos_of(self._graph.outputs, "output")
-        self._fed = [info.name for info in inputs]
-        self._results = [info.name for info in outputs]
-        plain_in, plain_out = len(entry.inputs), len(entry.outputs)
-        self.inputs, self.outputs = inputs[:plain_in], outputs[:plain_out]
-        self.states = tuple(
-            StateInfo(inputs[plain_in + i], outputs[plain_out + i].name, state.initial)
-            for i, state in enumerate(entry.states)
-        )
-        names = (info.name for info in self.inputs)
-        self._aliases = aliases(list(zip(entry.input_names, names, strict=False)), self.inputs)
+        self._describe(entry)
 
     def _execute(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         results = run_graph(self._graph, [feeds[name] for name in self._fed])
