@@ -248,6 +248,9 @@ class _Walk:
             return
         if first.data is not None and isinstance(node.op, _VIEWS) and self._view(node, first):
             return
+        if isinstance(node.op, Transpose) and first.quant and not first.quant.is_per_tensor:
+            self._turn_channels(node, first)
+            return
         if first.quant is None or not first.quant.is_per_tensor or not clamps(node):
             return
         if not self._is_quantized_to(node.outputs[0], first) and not fills_with_codes(node, first):
@@ -271,6 +274,19 @@ class _Walk:
             if result.dtype.is_float:
                 self._dequantize(result, first)
         self.modified = True
+
+    def _turn_channels(self, node: Node, codes: Value) -> None:
+        """Turn codes with scales for channels where a Quantize gives them back their scales."""
+        assert isinstance(node.op, Transpose)
+        result = node.outputs[0]
+        if codes.quant is None or codes.quant.block or node.op.perm is None:
+            return
+        kind = codes.type.permuted(node.op.perm)
+        if any(
+            isinstance(u.node.op, Quantize) and u.node.outputs[0].type == kind for u in result.uses
+        ):
+            builder = Builder(self.graph, before=node, origin=node.origin)
+            (self.codes[result],) = builder.add_typed(node.op, [codes], [kind])
 
     def _is_quantized_to(self, result: Value, codes: Value) -> bool:
         """Whether all that reads a result makes codes of the same parameters of it."""

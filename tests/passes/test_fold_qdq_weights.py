@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from nnconv.backends.reference.executor import run_graph
 
-from nnconv.ir import DType, Value
+from nnconv.ir import DType, Graph, Model, Signature, Value
 from nnconv.ir.builder import Builder
 from nnconv.ir.op import Layout
 from nnconv.ir.quant import Quant
 from nnconv.ops import shape as s
 from nnconv.ops.conv import ConvTranspose2D
 from nnconv.ops.matmul import FullyConnected, MatMul
+from nnconv.ops.quantize import Dequantize, Quantize
 from nnconv.ops.spatial import Padding
 from nnconv.ops.standardize import BatchNormalization
+from nnconv.passes.base import run_passes
+from nnconv.passes.fold_qdq import FoldQdqPass
+from nnconv.passes.prune import PrunePass
 from support.folded import CONV, IN, OUT, TYPES, Made
 from support.qdq import coded, dq, q
 
@@ -229,3 +234,25 @@ def test_parameters_of_norms_stay_numbers() -> None:
 
     made = Made(build).agree()
     assert made.ops == ["Dequantize", "Dequantize", "BatchNormalization"]
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_filters_of_runs_are_turned_as_codes(other: bool) -> None:
+    """Scales for channels move along; where the scales become others, the numbers are turned."""
+    quant = Quant.per_channel([0.5, 0.25, 0.125], axis=2)
+    graph = Graph("net")
+    b = Builder(graph)
+    x = b.input("x", DType.INT8, (4, 2, 3), quant=quant)
+    turned = b.add(s.Transpose(perm=(2, 0, 1)), [b.add(Dequantize(dtype=DType.FLOAT32), [x])])
+    scales = [0.5, 0.25, 1.0 if other else 0.125]
+    wanted = Quant.per_channel(scales, axis=0)
+    graph.outputs = [b.add(Quantize(dtype=DType.INT8), [turned], quant=wanted, name="y")]
+    graph.outputs = [b.add(s.Identity(), graph.outputs, quant=wanted)]
+    codes = RNG.integers(-60, 60, (4, 2, 3)).astype(np.int8)
+    before = run_graph(graph, [codes])
+    run_passes(Model([Signature("", graph)]), [FoldQdqPass(), PrunePass()], verify=True)
+    ops = [node.op.name for node in graph.nodes]
+    assert ("Dequantize" in ops) is other
+    np.testing.assert_array_equal(run_graph(graph, [codes])[0], before[0])
+    if not other:
+        np.testing.assert_array_equal(before[0], codes.transpose(2, 0, 1))
