@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from nnconv.decompositions.arithmetic import Arithmetic
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.suppression import by_turns
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Node, Value
+from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op
+from nnconv.ops.control import While
 from nnconv.ops.detection import DetectionPostProcess, NonMaxSuppression, SelectBoxes
-from nnconv.ops.elementwise import Add, Minimum, Mul, Sub
+from nnconv.ops.elementwise import Add, FloorDiv, Less, Minimum, Mul, Sub
+from nnconv.ops.gather import Gather
 from nnconv.ops.quantize import Cast
-from nnconv.ops.shape import Concat, Reshape, Unsqueeze
+from nnconv.ops.shape import Concat, Reshape, ShapeOf, Unsqueeze
 from nnconv.ops.slices import Slice
 
 _MOST = 4096
@@ -102,8 +107,7 @@ def decompose_select_boxes(node: Node, b: Builder) -> list[Value] | None:
     most, run_time = _limit(b, limit, boxes)
     if op.centred:
         boxes = _corners(b, boxes)
-    overlap = _above(b, _number(b, iou, 0.0))
-    floor = _number(b, lowest, float(np.finfo(np.float32).min))
+    overlap, floor = _thresholds(b, iou, lowest)
     lists = []
     for picture in range(pictures):
         own = _part(b, boxes, picture)
@@ -114,6 +118,80 @@ def decompose_select_boxes(node: Node, b: Builder) -> list[Value] | None:
             lists.append(_listed(b, chosen, count, picture, kind))
     found = lists[0] if len(lists) == 1 else b.add(Concat(axis=0), lists)
     return [found if op.dtype is DType.INT32 else b.add(Cast(dtype=op.dtype), [found])]
+
+
+def _thresholds(b: Builder, iou: Value | None, lowest: Value | None) -> tuple[Value, Value]:
+    """The overlap from which on a box is out, and the score up to which."""
+    overlap = _above(b, _number(b, iou, 0.0))
+    return overlap, _number(b, lowest, float(np.finfo(np.float32).min))
+
+
+def select_in_turn(node: Node, b: Builder) -> list[Value] | None:
+    """SelectBoxes of any number of pictures and classes: a turn of a loop for each pair of them.
+
+    The list of what is taken begins with a row that is cut off again: LiteRT's loops don't take
+    empty tensors.
+    """
+    op = node.op
+    assert isinstance(op, SelectBoxes)
+    boxes, scores = node.operand(0), node.operand(1)
+    limit, iou, lowest = (node.optional(i) for i in (2, 3, 4))
+    if not b.means.bodies or limit is None or boxes.type.rank != 3 or scores.type.rank != 3:
+        return None
+    a = Arithmetic(b)
+    most, run_time = _limit(b, limit, boxes)
+    if op.centred:
+        boxes = _corners(b, boxes)
+    overlap, floor = _thresholds(b, iou, lowest)
+    sizes = b.add(ShapeOf(dtype=DType.INT32), [scores])
+    classes = a.entry(sizes, 1)
+    pairs = a.mul(a.entry(sizes, 0), classes)
+    start = [a.ints(0), a.ints(np.zeros((1, 3), np.int32)), pairs, classes, boxes, scores]
+    given = [v for v in (overlap, floor, run_time) if v is not None]
+    start += [v for v in given if v.data is None]
+    kinds = [v.type for v in start]
+    kinds[1] = kinds[1].with_shape((None, 3))
+    bodies = [Graph("any_left"), Graph("take_boxes")]
+    for body in bodies:
+        body.inputs = [Value(v.name, kind) for v, kind in zip(start, kinds, strict=True)]
+    asks, turn = bodies
+    asks.outputs = [Builder(asks).add(Less(), [asks.inputs[0], asks.inputs[2]])]
+    inner = Builder(turn, origin=b.origin)
+    left = iter(turn.inputs[6:])
+    own = [inner.const(v.data) if v.data is not None else next(left) for v in given]
+    first, rows = _turn(inner, turn.inputs, own, most)
+    turn.outputs = [first, rows, *turn.inputs[2:]]
+    types = While().infer_node([v.type for v in start], bodies)
+    found = b.add_typed(While(), start, types, bodies=bodies)[1]
+    taken = b.add(Slice(starts=(1, 0), ends=(None, None), strides=(1, 1)), [found])
+    return [a.cast(taken, op.dtype)]
+
+
+def _turn(
+    b: Builder, inputs: list[Value], given: list[Value], most: int | None
+) -> tuple[Value, Value]:
+    """The number of the next turn, and the list with what is taken in this one."""
+    number, rows, _, classes, boxes, scores = inputs[:6]
+    overlap, floor, *limit = given
+    a = Arithmetic(b)
+    picture = a.do(FloorDiv(), number, classes)
+    kind = a.sub(number, a.mul(picture, classes))
+    own = b.add(Gather(axis=0), [boxes, picture])
+    picked = b.add(Gather(axis=0), [b.add(Gather(axis=0), [scores, picture]), kind])
+    chooser = NonMaxSuppression(limit=most, with_scores=False)
+    operands = [own, picked, limit[0] if limit else None, overlap, floor]
+    chosen, count = b.add_many(chooser, operands)
+    label = a.add(
+        *(_times(b, v, [n == i for n in range(3)]) for i, v in enumerate((picture, kind)))
+    )
+    taken = a.add(_listed(b, chosen, count, 0, 0), label)
+    return a.add(number, a.ints(1)), b.add(Concat(axis=0), [rows, taken])
+
+
+def _times(b: Builder, number: Value, factors: Sequence[int]) -> Value:
+    """A row [1, n] of a scalar's products."""
+    row = b.const(np.asarray([factors], np.int32))
+    return b.add(Mul(), [row, b.add(Reshape(shape=(1, 1)), [number])])
 
 
 def _listed(b: Builder, chosen: Value, count: Value, picture: int, kind: int) -> Value:
@@ -136,6 +214,6 @@ def without_landmarks(node: Node, b: Builder) -> list[Value] | None:
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     NonMaxSuppression: (by_turns,),
-    SelectBoxes: (decompose_select_boxes,),
+    SelectBoxes: (decompose_select_boxes, select_in_turn),
     DetectionPostProcess: (without_landmarks,),
 }

@@ -44,11 +44,13 @@ def suppression(
     at_run_time: Sequence[str] = (),
     centred: bool = False,
     open_count: bool = False,
+    open_pictures: bool = False,
     seed: int = 0,
 ) -> OnnxCase:
     """A NonMaxSuppression whose numbers are constants or, those ``at_run_time``, inputs."""
     first = boxes_and_scores(pictures, classes, count, seed, centred=centred)
-    second = boxes_and_scores(pictures, classes, count, seed + 1, centred=centred)
+    later = pictures + 2 if open_pictures else pictures
+    second = boxes_and_scores(later, classes, count, seed + 1, centred=centred)
     numbers = {
         "limit": None if limit is None else np.asarray([limit], np.int64),
         "overlap": None if overlap is None else np.asarray([overlap], np.float32),
@@ -66,7 +68,11 @@ def suppression(
         {**dict(zip("bs", first, strict=True)), **feeds},
         [{**dict(zip("bs", second, strict=True)), **feeds}],
         constants,
-        open={"b": [1], "s": [2]} if open_count else {},
+        open={
+            name: [*[0] * open_pictures, *[axis] * open_count]
+            for name, axis in (("b", 1), ("s", 2))
+            if open_count or open_pictures
+        },
     )
 
 
@@ -89,6 +95,17 @@ CASES = [
     suppression("run-time thresholds", 1, 2, at_run_time=["overlap", "lowest"]),
     suppression("any number of boxes", 1, 2, open_count=True),
     suppression("any number, great limit", limit=2**40, open_count=True),
+    suppression("any number of pictures", 2, 3, open_pictures=True),
+    suppression("any number of pictures, centred", 1, 2, centred=True, open_pictures=True),
+    suppression(
+        "all at run time",
+        2,
+        3,
+        open_pictures=True,
+        open_count=True,
+        at_run_time=["limit", "overlap", "lowest"],
+    ),
+    suppression("no score is enough in any", 1, 2, lowest=2.0, open_pictures=True),
     *(suppression(f"seed {seed}", 1, 2, 60, limit=20, seed=seed) for seed in range(2, 8)),
 ]
 
