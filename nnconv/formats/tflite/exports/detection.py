@@ -42,7 +42,7 @@ def export_select_boxes(node: Node, t: Target) -> None:
     t.require(node, plain=FLOAT32, operands=[i for i in (0, 1, 3, 4) if i < len(node.inputs)])
     raise t.refused(
         "TFLite takes the boxes of one class",
-        hint="The numbers of pictures and classes must be known (--input-shape).",
+        hint="The ranks of boxes and scores must be known (--input-shape).",
     )
 
 
