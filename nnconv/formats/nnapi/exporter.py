@@ -319,8 +319,13 @@ class Target(OperationMaker):
         if value.shape is None:
             raise self.refused(f"the rank of `{value.name}` isn't known")
         if len(value.shape) > most:
+            given = value.producer is None and value.data is None
             raise Refused(
-                f"`{value.name}` has rank {len(value.shape)}, NNAPI takes {most} at most", rank=most
+                f"`{value.name}` has rank {len(value.shape)}, NNAPI takes {most} at most",
+                hint=f"Give `{value.name}` {most} dimensions: no operation takes more to fewer."
+                if given
+                else "",
+                rank=most,
             )
         return max(len(value.shape), 1)
 

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from nnconv.errors import UnsupportedError
 from nnconv.ir import Builder, DType
+from nnconv.lowering import to_nnapi
 from nnconv.ops import elementwise as e
 from nnconv.ops import reduce as r
 from nnconv.ops import shape as s
@@ -12,6 +14,7 @@ from nnconv.ops.gather import Gather
 from nnconv.ops.norm import LogSoftmax, Softmax
 from nnconv.ops.slices import Pad, Reverse, Slice
 from support.nnapi_spine import NnapiCase, check_nnapi
+from support.tflite_spine import model_of
 
 SHAPE = (2, 3, 2, 5, 4)
 ROWS = (6, 40)
@@ -109,3 +112,21 @@ def test_an_output_that_becomes_a_constant_is_written():
         return b.add(EyeLike(dtype=DType.INT32, k=0), [b.input("x", DType.INT32, (4, 4))])
 
     check_nnapi(NnapiCase("eye", build, operations={"TILE": 1}))
+
+
+def test_an_input_of_many_dimensions_is_refused_with_what_helps():
+    def build(b: Builder):
+        return b.add(s.Reshape(shape=(6, 40)), [b.input("x", DType.FLOAT32, SHAPE)])
+
+    with pytest.raises(UnsupportedError) as caught:
+        to_nnapi(model_of(build, format="tflite", source="input"))
+    (item,) = caught.value.items
+    assert "`x` has rank 5" in item.why
+    assert item.hint == "Give `x` 4 dimensions: no operation takes more to fewer."
+
+
+def test_an_output_of_many_dimensions_is_one_reshape():
+    def build(b: Builder):
+        return b.add(s.Reshape(shape=SHAPE), [b.input("x", DType.FLOAT32, ROWS)])
+
+    check_nnapi(NnapiCase("output", build, operations={"RESHAPE": 1}))
