@@ -1,7 +1,5 @@
 """Random calls in random order: each succeeds or gives a clean error."""
 
-import random
-
 import numpy as np
 import pytest
 from nnconv.schemas import read_schema
@@ -10,22 +8,19 @@ from nnconv.runtime import nnapi
 from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode
 from support.nnapi_calls import FUNCTIONS, TOKEN, VALID, Call, array, memory
 from support.nnapi_runtime import FLOAT, REFERENCE, built, compiled, device, finished
+from support.random_calls import NUMBERS, CallPool
 
 SEQUENCES = 150
 CALLS = 40
 
-NUMBERS = [-(1 << 63), -1, 0, 1, 2, 3, 24, 128, 1 << 16, (1 << 32) - 1, 1 << 32, 1 << 64]
-NUMBERS += [10**5000, -(10**5000)]
 
-ODD = [None, "text", b"", 1.5, float("nan"), [], [0], (None,), {}, object(), True, np.zeros((2, 0))]
-ODD += [1j, "1.5", [10**5000], [1j], np.array(3), np.ones(2), iter([1]), int]
+class Pool(CallPool):
+    """Objects of NNAPI that calls have made."""
 
-
-class Pool:
-    """Objects that the calls of a sequence have made."""
+    error = nnapi.Error
 
     def __init__(self, seed):
-        self.random = random.Random(seed)
+        super().__init__(seed)
         self.objects = {
             "Model": [nnapi.Model(), built(), finished()],
             "Compilation": [nnapi.Compilation.create_for_devices(finished(), [device()])],
@@ -37,16 +32,6 @@ class Pool:
             "Event": [],
         }
 
-    def pick(self, kind):
-        found = self.objects[kind]
-        return self.random.choice(found) if found else None
-
-    def odd_or(self, *usual):
-        """Mostly one of these."""
-        if not usual or self.random.random() < 0.2:
-            return self.random.choice([*ODD, *NUMBERS])
-        return self.random.choice(usual)
-
     def operand_type(self):
         """A struct, mostly of the right parts."""
         parts = {
@@ -55,22 +40,17 @@ class Pool:
             "scale": self.odd_or(0.0, 0.5),
             "zero_point": self.odd_or(0, 3),
         }
-        struct = OperandType(**parts)
-        if self.random.random() < 0.1:
-            setattr(struct, self.random.choice(list(parts)), self.odd_or())
-        return struct
+        return self.struct(OperandType, parts)
 
     def channel_quant(self):
         """A struct, mostly of the right parts."""
-        struct = nnapi.SymmPerChannelQuantParams(self.odd_or(0, 1), self.odd_or((0.5, 0.25)))
-        if self.random.random() < 0.1:
-            struct.scales = self.odd_or((0.5,))
-        return struct
+        parts = {"channel_dim": self.odd_or(0, 1), "scales": self.odd_or((0.5, 0.25))}
+        return self.struct(nnapi.SymmPerChannelQuantParams, parts)
 
     def argument(self, name):
         """A value for a parameter, mostly of the right kind."""
         if self.random.random() < 0.1:
-            return self.random.choice([*ODD, *NUMBERS])
+            return self.odd()
         kinds = {
             "model": "Model", "value": "Model", "compilation": "Compilation", "burst": "Burst",
             "memory": "Memory", "dst": "Memory", "desc": "MemoryDesc",
@@ -85,7 +65,7 @@ class Pool:
                 OperandType(OperandCode.MODEL),
                 OperandType(OperandCode.TENSOR_QUANT8_ASYMM, (0, 3), 0.5, 3),
                 *OperationCode,
-                *(made(self.operand_type) for _ in range(8)),
+                *(self.operand_type() for _ in range(8)),
             ],
             "buffer": [array(), np.int32(0), bytes(24), bytearray(24), array()[:, ::2], None],
             "devices": [[self.pick("Device")], [device(REFERENCE)]],
@@ -96,7 +76,7 @@ class Pool:
             "cache_dir": ["nowhere"],
             "channel_quant": [
                 nnapi.SymmPerChannelQuantParams(0, (0.5, 0.5)),
-                made(self.channel_quant),
+                self.channel_quant(),
             ],
             "frequency": [0.5],
         }
@@ -111,20 +91,7 @@ class Pool:
             call = Call(method, self.pick(owner) if owner else None)
             names = read_names(call)
             call.args = {name: self.argument(name) for name in names}
-        try:
-            result = call()
-        except nnapi.Error:
-            return
-        if type(result).__name__ in self.objects:
-            self.objects[type(result).__name__].append(result)
-
-
-def made(make):
-    """What is made; None where that is refused."""
-    try:
-        return make()
-    except nnapi.Error:
-        return None
+        self.run(call)
 
 
 def read_names(call):

@@ -1,7 +1,5 @@
 """Random calls in random order: each succeeds or gives a clean error."""
 
-import random
-
 import numpy as np
 import pytest
 
@@ -20,15 +18,10 @@ from support.nnrt_runtime import (
     finished,
     prepared,
 )
+from support.random_calls import NUMBERS, CallPool
 
 SEQUENCES = 150
 CALLS = 40
-
-NUMBERS = [-(1 << 63), -1, 0, 1, 2, 3, 24, 128, 200, (1 << 31), (1 << 32) - 1, 1 << 64]
-NUMBERS += [10**5000, -(10**5000)]
-
-ODD = [None, "text", b"", 1.5, float("nan"), [], [0], (None,), {}, object(), True, np.zeros((2, 0))]
-ODD += [1j, "1.5", [10**5000], [1j], np.array(3), np.ones(2), iter([1]), int]
 
 KINDS = {
     "model": "Model",
@@ -42,11 +35,13 @@ KINDS = {
 METHODS = sorted(FUNCTIONS)
 
 
-class Pool:
-    """Objects that the calls of a sequence have made."""
+class Pool(CallPool):
+    """Objects of NNRt that calls have made."""
+
+    error = nnrt.Error
 
     def __init__(self, seed):
-        self.random = random.Random(seed)
+        super().__init__(seed)
         api = self.random.choice([1, 2, 2])
         self.api = api
         made = executor(api=api)
@@ -60,28 +55,15 @@ class Pool:
             "Memory": [made.allocate_input_memory(0, 24)],
         }
 
-    def pick(self, kind):
-        found = self.objects[kind]
-        return self.random.choice(found) if found else None
-
-    def odd_or(self, *usual):
-        """Mostly one of these."""
-        if not usual or self.random.random() < 0.2:
-            return self.random.choice([*ODD, *NUMBERS])
-        return self.random.choice(usual)
-
     def tensor(self):
         """A struct, mostly of the right parts."""
         parts = {
             "data_type": self.odd_or(*DataType),
             "dimensions": self.odd_or((2, 3), (), None),
-            "quant_param": self.odd_or(made(self.quant_param), self.pick("QuantParam"), None),
+            "quant_param": self.odd_or(self.quant_param(), self.pick("QuantParam"), None),
             "type": self.odd_or(*TensorType),
         }
-        struct = Tensor(**parts)
-        if self.random.random() < 0.1:
-            setattr(struct, self.random.choice(list(parts)), self.odd_or())
-        return struct
+        return self.struct(Tensor, parts)
 
     def quant_param(self):
         """A struct, mostly of the right parts."""
@@ -90,17 +72,14 @@ class Pool:
             "zero_point": self.odd_or(3, [0, 0], None),
             "num_bits": self.odd_or(8, [8, 8], None),
         }
-        struct = nnrt.QuantParam(**parts)
-        if self.random.random() < 0.1:
-            setattr(struct, self.random.choice(list(parts)), self.odd_or())
-        return struct
+        return self.struct(nnrt.QuantParam, parts)
 
     def argument(self, name):
         """A value for a parameter, mostly of the right kind."""
         if self.random.random() < 0.1:
-            return self.random.choice([*ODD, *NUMBERS])
+            return self.odd()
         if name == "quant_param" and self.random.random() < 0.5:
-            return made(self.quant_param)
+            return self.quant_param()
         if name in KINDS:
             return self.pick(KINDS[name])
         choices = {
@@ -110,7 +89,7 @@ class Pool:
                 Tensor(DataType.INT8, (), None, TensorType.ADD_ACTIVATIONTYPE),
                 Tensor(DataType.INT8, (2,), self.pick("QuantParam")),
                 Tensor(99, (0,)),
-                *(made(self.tensor) for _ in range(5)),
+                *(self.tensor() for _ in range(5)),
             ],
             "op": [OperationType.ADD, OperationType.ADD, *OperationType],
             "tensor_type": [0, *TensorType],
@@ -139,20 +118,7 @@ class Pool:
             if call.is_bound:
                 call.target = self.pick(owner)
             call.args = {name: self.argument(name) for name in call.required()}
-        try:
-            result = call()
-        except nnrt.Error:
-            return
-        if type(result).__name__ in self.objects:
-            self.objects[type(result).__name__].append(result)
-
-
-def made(make):
-    """What is made; None where that is refused."""
-    try:
-        return make()
-    except nnrt.Error:
-        return None
+        self.run(call)
 
 
 @pytest.mark.parametrize("seed", range(SEQUENCES))
