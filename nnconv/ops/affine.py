@@ -1,16 +1,20 @@
-"""Codes that are widened to real numbers by plain arithmetic instead of Dequantize."""
+"""Codes that plain arithmetic widens to real numbers, or makes of such.
+
+It stands in the place of Dequantize and Quantize where a format has none for a type.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Activation
+from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import Quant
-from nnconv.ops.elementwise import Mul, Sub
+from nnconv.ops.elementwise import Add, Clip, Div, Mul, Round, Sub
 from nnconv.ops.quantize import Bitcast, Cast
 
 CODES = frozenset(
@@ -72,6 +76,59 @@ def _widened(value: Value, scale: Value) -> Widened | None:
         source = reread.inputs[0]
         codes = source if source is not None and source.dtype is codes.dtype else codes
     return None if quant is None else Widened(codes, quant, maker, inner)
+
+
+class Narrowed(NamedTuple):
+    """Codes of real numbers: round(x / scale) + zero point, within the range of their type.
+
+    Attributes:
+        x: the real numbers.
+        quant: the parameters.
+    """
+
+    x: Value
+    quant: Quant
+
+
+def narrowed(node: Node) -> Narrowed | None:
+    """What a Cast makes codes of, if it does."""
+    op, y = node.op, node.outputs[0]
+    if not isinstance(op, Cast) or op.dtype not in CODES or y.quant is not None:
+        return None
+    clip = _maker(node, Clip)
+    if clip is None or (clip.op.low, clip.op.high) != op.dtype.int_range:  # type: ignore[attr-defined]
+        return None
+    added = _maker(clip, Add)
+    point = 0.0 if added is None else _number(added)
+    quotient = _maker(_maker(added or clip, Round), Div)
+    scale = _number(quotient)
+    if quotient is None or point is None or scale is None or not 0 < scale < math.inf:
+        return None
+    x = quotient.operand(0)
+    single = _maker(quotient, Cast)
+    if single is not None and x.dtype is DType.FLOAT64:
+        x = single.operand(0)
+    if x.dtype is not DType.FLOAT32 or x.shape != y.shape or point != round(point):
+        return None
+    low, high = op.dtype.int_range
+    return Narrowed(x, Quant.per_tensor(scale, int(point))) if low <= point <= high else None
+
+
+def _maker(node: Node | None, kind: type[Op]) -> Node | None:
+    """What makes a node's first operand, if it is of a kind."""
+    value = None if node is None or not node.inputs else node.inputs[0]
+    maker = None if value is None else value.producer
+    return maker if maker is not None and isinstance(maker.op, kind) else None
+
+
+def _number(node: Node | None) -> float | None:
+    """The constant number that is a node's second operand."""
+    value = None if node is None else node.operand(1)
+    if node is None or value is None or value.data is None or value.data.size != 1:
+        return None
+    if getattr(node.op, "activation", None) is not Activation.NONE:
+        return None
+    return float(value.data.flat[0])
 
 
 def _parameters(codes: Value, scale: Value, points: Value | None) -> Quant | None:

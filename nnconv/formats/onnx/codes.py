@@ -1,8 +1,9 @@
 """Codes that the file moves, widens or turns without saying that they are some.
 
 nnconv writes int8 codes as uint8 ones (``Target.inner_type``): those of the interface become
-``Add(Cast(x), 128)`` and go back the same way; 16-bit ones are widened by a Cast and a Mul. Read as
-arithmetic, they would tell nothing of the quantization of the interface.
+``Add(Cast(x), 128)`` and go back the same way; 16-bit ones, where an opset has no conversions of
+them, are widened by a Cast and a Mul, and made by Div, Round, Clip and Cast. Read as arithmetic,
+they would tell nothing of the quantization of the interface.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, QuantRule, Role
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType
-from nnconv.ops.affine import widened
+from nnconv.ops.affine import narrowed, widened
 from nnconv.ops.elementwise import Add, FloorMod
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
 from nnconv.ops.shape import Concat, Transpose
@@ -46,6 +47,8 @@ def restore_codes(graph: Graph, noted: Mapping[str, Quant]) -> None:
         _join_wide_turn(graph, node)
     for node in list(graph.nodes):
         if node.graph is not None and _is_reread(node) and node.outputs[0].quant is None:
+            restore(node.outputs[0])
+        if node.graph is not None and narrowed(node) is not None:
             restore(node.outputs[0])
         if node.graph is None or not _turns(node):
             continue
@@ -217,13 +220,15 @@ def _restore(graph: Graph, region: _Region, noted: Mapping[str, Quant]) -> None:
     turned_out = [node for node in region.readers if _turns(node)]
     rereads = [n for n in (*region.sources, *region.readers) if _is_reread(n)]
     widenings = {n: found for n in region.readers if (found := _widenings(n))}
-    known = {*turned_in, *turned_out, *rereads, *widenings}
+    narrowings = {n: found for n in region.sources if (found := narrowed(n)) is not None}
+    known = {*turned_in, *turned_out, *rereads, *widenings, *narrowings}
     if any(node not in known for node in (*region.sources, *region.readers)):
         return
     if any(not _goes_back(node) for node in turned_out):
         return
     quants = region.quants | {noted[v.name] for v in edge} | set(_quants(rereads, region))
     quants |= {quant for found in widenings.values() for _, quant in found}
+    quants |= {found.quant for found in narrowings.values()}
     quants = quants or set(_noted([*turned_in.values()], turned_out, noted))
     if len(quants) != 1:
         return
@@ -238,6 +243,9 @@ def _restore(graph: Graph, region: _Region, noted: Mapping[str, Quant]) -> None:
         _turn_in(graph, node, x, quant)
     for node in turned_out:
         _turn_out(graph, node, quant)
+    for node, made in narrowings.items():
+        node.op = Quantize(dtype=node.outputs[0].dtype)
+        node.set_inputs([made.x])
     for cast, found in widenings.items():
         for node, _ in found:
             node.op = Dequantize(dtype=DType.FLOAT32)
