@@ -220,7 +220,7 @@ def _restore(graph: Graph, region: _Region, noted: Mapping[str, Quant]) -> None:
     turned_out = [node for node in region.readers if _turns(node)]
     rereads = [n for n in (*region.sources, *region.readers) if _is_reread(n)]
     widenings = {n: found for n in region.readers if (found := _widenings(n))}
-    narrowings = {n: found for n in region.sources if (found := narrowed(n)) is not None}
+    narrowings = {n: made for n in region.sources if (made := narrowed(n)) is not None}
     known = {*turned_in, *turned_out, *rereads, *widenings, *narrowings}
     if any(node not in known for node in (*region.sources, *region.readers)):
         return
@@ -228,7 +228,7 @@ def _restore(graph: Graph, region: _Region, noted: Mapping[str, Quant]) -> None:
         return
     quants = region.quants | {noted[v.name] for v in edge} | set(_quants(rereads, region))
     quants |= {quant for found in widenings.values() for _, quant in found}
-    quants |= {found.quant for found in narrowings.values()}
+    quants |= {made.quant for made in narrowings.values()}
     quants = quants or set(_noted([*turned_in.values()], turned_out, noted))
     if len(quants) != 1:
         return
