@@ -22,6 +22,10 @@ _DEPTH = 64
 """How far back the origin of numbers is followed."""
 
 
+_MOST_EXTENT = (1 << 24) - 1
+"""No open extent is taken to be larger: where no op tells them, they are counted in float32."""
+
+
 class Bounds(NamedTuple):
     """The least and the greatest of them."""
 
@@ -86,6 +90,8 @@ def _of_node(node: Node, value: Value, known: dict[Value, Bounds], depth: int) -
     if isinstance(op, ArgExtreme) or (isinstance(op, g.TopK) and value.index):
         extent = data[0].shape[op.axis] if data[0].shape else None
         return Bounds(0, extent - 1) if isinstance(extent, int) and extent else _ANY
+    if isinstance(op, s.ShapeOf):
+        return Bounds(0, _MOST_EXTENT)
     if isinstance(op, e.Clip):
         low, high = _bounds(data[0], known, depth)
         return Bounds(min(max(low, op.low), op.high), max(min(high, op.high), op.low))

@@ -25,7 +25,7 @@ from nnconv.ops.matmul import MatMul
 from nnconv.ops.quantize import Cast
 from nnconv.ops.recurrent import Function, GruLayer, LstmLayer, RnnLayer
 from nnconv.ops.resample import Coordinates, Resample, ResampleNearest, Rounding
-from nnconv.ops.shape import BroadcastArgs, Range, ShapeOf
+from nnconv.ops.shape import BroadcastArgs, Fill, Range, ShapeOf
 
 RNG = np.random.default_rng(3)
 LSTM = (Function("Sigmoid"), Function("Tanh"), Function("Tanh"))
@@ -136,6 +136,10 @@ CASES = {
         [("x", DType.INT32, (3,)), ("y", DType.INT32, (2,))],
         ([np.int32([2, 1, 4]), np.int32([5, 1])], [np.int32([2, 3, 1]), np.int32([1, 7])]),
         ("nnapi 8", "nnrt 2"),
+    ),
+    "as many as there are": (
+        lambda b, x: b.add(Fill(shape=None), [b.const(np.float32(2)), b.add(ShapeOf(), [x])]),
+        X, TENSOR, ALL,
     ),
     "truth as numbers": (
         lambda b, x, y: b.add(Cast(dtype=DType.FLOAT32), [b.add(e.Less(), [x, y])]),

@@ -11,7 +11,7 @@ from nnconv.formats.nnapi.exporter import MOST_RANK, Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.types import MOST_DIMENSIONS, Shape, TensorType, static_shape
+from nnconv.ir.types import MOST_DIMENSIONS, Shape, TensorType, element_count, static_shape
 from nnconv.ops import shape as s
 
 
@@ -251,10 +251,17 @@ def export_tile(node: Node, t: Target) -> None:
 
 
 def export_broadcast_to(node: Node, t: Target) -> None:
-    """TILE, of known extents; of others an ADD of zeros, which broadcasts."""
+    """TILE, of known extents, or one element; of others an ADD of zeros, which broadcasts."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.BroadcastTo)
-    t.rank(y)
+    rank = t.rank(y)
+    if op.shape is None and element_count(x.shape) == 1 and static_shape(y.shape) is None:
+        source = t.operand(x)
+        if rank > 1:
+            kind = TensorType(x.dtype, (1,) * rank, x.quant)
+            source = t.result("RESHAPE", {"input": source, "shape": t.ints((1,) * rank)}, kind)
+        t.emit("TILE", {"input": source, "multiples": t.index(node.operand(1))}, y)
+        return
     shape = t.static(y)
     if x.shape == shape:
         t.keep(x, y)
