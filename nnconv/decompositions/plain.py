@@ -14,6 +14,7 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.types import element_count, static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops.numeric import Erf
+from nnconv.ops.quantize import Cast
 from nnconv.ops.shape import Identity
 
 
@@ -77,12 +78,20 @@ def cos_by_sin(node: Node, b: Builder) -> Sequence[Value] | None:
 
 
 def rest_of_quotient(node: Node, b: Builder) -> Sequence[Value] | None:
-    """A - floor(a / b) * b."""
+    """A - floor(a / b) * b; of an infinite b it is a, or b where their signs differ."""
     x, y = _operands(node)
     if x.type.has_codes or y.type.has_codes:
         return None
     whole = b.add(e.FloorDiv(), [x, y])
-    return [b.add(e.Sub(), [x, b.add(e.Mul(), [whole, y])])]
+    rest = b.add(e.Sub(), [x, b.add(e.Mul(), [whole, y])])
+    if not y.dtype.is_float or (y.data is not None and np.isfinite(y.data).all()):
+        return [rest]
+    zero, far = scalar(b, 0, y), scalar(b, math.inf, y)
+    signs = [b.add(Cast(dtype=DType.INT32), [b.add(e.Less(), [v, zero])]) for v in (x, y)]
+    alike = b.add(e.LogicalOr(), [b.add(e.Equal(), signs), b.add(e.Equal(), [x, zero])])
+    nothing = b.add(e.Sub(), [x, x])  # nan of what is infinite
+    left = b.add(e.Add(), [b.add(e.Select(), [alike, x, y]), nothing])
+    return [b.add(e.Select(), [b.add(e.Equal(), [b.add(e.Abs(), [y]), far]), left, rest])]
 
 
 def hard_swish_by_clip(node: Node, b: Builder) -> Sequence[Value] | None:

@@ -21,12 +21,6 @@ NAMES = SCOPE.inside[::EACH]
 MOST_REFUSED = 0.25
 """The part of the tests that may be refused: most of them are of types that the formats lack."""
 
-OTHER = {
-    "test_mod_float_edge_cases_fmod_0_float16": "the rest by infinity is nan",
-    "test_mod_float_edge_cases_fmod_0_float32": "the rest by infinity is nan",
-}
-"""Tests whose results differ, and why."""
-
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["nnapi", "nnrt"])
@@ -44,8 +38,6 @@ def test_a_node_test_gives_its_results_or_is_refused(name, kind, tmp_path):
     if refusal is not None:
         assert refusal.items, "it is refused without a reason"
         return
-    if name in OTHER:
-        pytest.xfail(OTHER[name])
     runnable = nnconv.compile(nnconv.load(target, kind), device="reference")
     for given, wanted in case.data_sets:
         feeds = {

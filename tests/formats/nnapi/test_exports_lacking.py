@@ -185,3 +185,12 @@ def test_points_of_batches(known, kind):
 
     indices = [] if known else [np.array([[[0, 3], [2, 1]], [[1, 1], [0, 0]]], np.int32)]
     check_nnapi(NnapiCase("points", build, [None, *indices], steps=0))
+
+
+def test_rests_of_infinite_divisors():
+    x = np.array([3.5, -3.5, 0, np.inf, 7.25, -7.25], np.float32)
+    y = np.array([np.inf, np.inf, -np.inf, np.inf, 2, 2], np.float32)
+    expected = [np.array([3.5, np.inf, 0, np.nan, 1.25, 0.75], np.float32)]
+    check_nnapi(
+        NnapiCase("rests", of_inputs(e.FloorMod(), "float32", (6,), (6,)), [x, y], expected)
+    )
