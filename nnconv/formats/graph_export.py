@@ -87,6 +87,12 @@ class GraphExport(ABC):
     file: FileExport
     current: Node | None
 
+    @property
+    def node(self) -> Node:
+        """The node being exported."""
+        assert self.current is not None, "nothing is being exported"
+        return self.current
+
     # ---------------------------------------------------------------- what a format says
 
     @property

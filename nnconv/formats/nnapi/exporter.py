@@ -220,8 +220,7 @@ class Target(OperationMaker):
 
     def keep(self, x: Value, y: Value) -> None:
         """Let ``y`` be a copy of ``x``, an output that needs an operand of its own, or ``x``."""
-        node = self.current
-        assert node is not None
+        node = self.node
         if node.graph is None or y not in node.graph.output_set():
             self.alias(y, self.operand(x))
             return
@@ -275,8 +274,7 @@ class Target(OperationMaker):
         Raises:
             Refused: ``x`` has parameters, and ``y`` others that count.
         """
-        node = self.current
-        assert node is not None
+        node = self.node
         kept = node.graph is None or y not in node.graph.output_set()
         index = self.operand(x)
         if x.dtype is y.dtype and kept:

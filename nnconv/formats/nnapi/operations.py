@@ -154,8 +154,7 @@ class OperationMaker(OperandMaker):
             if level is not None and level <= self.level:
                 continue
             needs = "" if level is None else f" needs feature level {level}"
-            node = self.current
-            assert node is not None
+            node = self.node
             lacking = self._lacking_types(name, operation, form)
             raise Refused(
                 f"{name}: {message}{needs}",

@@ -231,8 +231,7 @@ class Target(IndexedExport):
     def _vet(self, spec: OperationSpec, operation: Operation) -> None:
         """See that a device takes an operation."""
         graph = WireGraph(self.tensors, api=self.api)
-        node = self.current
-        assert node is not None
+        node = self.node
         operands = tuple(data_operands(node))
         converts = isinstance(node.op, Quantize | Dequantize)
         if (node.op.quant_rule is QuantRule.REAL and not converts) and (
@@ -281,8 +280,7 @@ class Target(IndexedExport):
 
     def keep(self, x: Value, y: Value) -> None:
         """Let ``y`` be a copy of ``x``, an output that needs a tensor of its own, or ``x``."""
-        node = self.current
-        assert node is not None
+        node = self.node
         if node.graph is None or y not in node.graph.output_set():
             self.alias(y, self.tensor(x))
         else:

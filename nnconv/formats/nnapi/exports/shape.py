@@ -60,8 +60,7 @@ def _reshape(t: Target, x: Value, y: Value, extents: list[int]) -> None:
         if axes is not None:
             _expand(t, x, y, axes)
             return
-    node = t.current
-    assert node is not None
+    node = t.node
     if x.dtype is DType.BOOL and len(extents) > MOST_RANK and y not in t.outputs(node):
         t.defer(y, _many_truths(node))
         return

@@ -7,23 +7,17 @@ from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
 from nnconv.ops import norm as n
 
+_SOFTMAXES: dict[type[Op], str] = {n.Softmax: "SOFTMAX", n.LogSoftmax: "LOG_SOFTMAX"}
+
 
 def export_softmax(node: Node, t: Target) -> None:
-    """SOFTMAX."""
+    """SOFTMAX, LOG_SOFTMAX."""
     op = node.op
-    assert isinstance(op, n.Softmax)
+    assert isinstance(op, n.Softmax | n.LogSoftmax)
+    name = _SOFTMAXES[type(op)]
     if op.beta != 1.0:
-        raise t.refused(f"SOFTMAX has no factor, here it is {op.beta:g}")
-    t.emit("SOFTMAX", {"input": node.operand(0)}, node.outputs, {"axis": op.axis})
-
-
-def export_log_softmax(node: Node, t: Target) -> None:
-    """LOG_SOFTMAX."""
-    op = node.op
-    assert isinstance(op, n.LogSoftmax)
-    if op.beta != 1.0:
-        raise t.refused(f"LOG_SOFTMAX has no factor, here it is {op.beta:g}")
-    t.emit("LOG_SOFTMAX", {"input": node.operand(0)}, node.outputs, {"axis": op.axis})
+        raise t.refused(f"{name} has no factor, here it is {op.beta:g}")
+    t.emit(name, {"input": node.operand(0)}, node.outputs, {"axis": op.axis})
 
 
 def export_l2_normalization(node: Node, t: Target) -> None:
@@ -60,8 +54,7 @@ _LRN_RANK = 4
 
 
 EXPORTERS: dict[type[Op], Exporter] = {
-    n.Softmax: export_softmax,
-    n.LogSoftmax: export_log_softmax,
+    **dict.fromkeys(_SOFTMAXES, export_softmax),
     n.L2Normalization: export_l2_normalization,
     n.LocalResponseNormalization: export_local_response_normalization,
 }
