@@ -86,15 +86,13 @@ def test_vectors_pass_by_way_of_the_calls(part, names):
     assert {name: reason for name, reason in wrong.items() if reason} == {}
 
 
-LEAST_WHOLE = {"onnxruntime:cpu": 0.97, "litert:cpu": 0.93}
+LEAST_WHOLE = {"onnxruntime:cpu": 1.0, "litert:cpu": 0.99}
 """The share of the vectors that runs without a piece on the reference."""
 
 REFUSED = {
     "onnxruntime:cpu": set(),
-    "litert:cpu": {
-        "BOX_WITH_NMS_LIMIT", "LOCAL_RESPONSE_NORMALIZATION", "MIRROR_PAD", "QUANTIZED_LSTM",
-    },
-}  # fmt: skip
+    "litert:cpu": {"BOX_WITH_NMS_LIMIT", "MIRROR_PAD"},
+}
 """The operations that a device doesn't take in all forms."""
 
 
