@@ -138,11 +138,13 @@ def _may_run_idle(body: Graph) -> bool:
 
 def _takes_what_is_there(node: Node) -> bool:
     """Whether a Gather takes what there surely is, by indices that are known."""
-    x, indices = node.inputs[:2] if isinstance(node.op, gather.Gather) else (None, None)
-    if x is None or x.shape is None or indices is None or indices.data is None:
+    op = node.op
+    if not isinstance(op, gather.Gather):
         return False
-    extent = x.shape[node.op.axis]
-    places = indices.data
+    x, places = node.operand(0), node.operand(1).data
+    if x.shape is None or places is None:
+        return False
+    extent = x.shape[op.axis]
     return isinstance(extent, int) and bool(((places >= -extent) & (places < extent)).all())
 
 
