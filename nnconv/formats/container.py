@@ -16,7 +16,6 @@ from nnconv.errors import InvalidModelError
 from nnconv.formats.atomic import replacing
 from nnconv.formats.constants import Array, Place, Tensors, in_base64
 from nnconv.formats.json_check import JsonError, compile_schema, parse_json
-from nnconv.formats.marks import is_container
 from nnconv.formats.safetensors import chunks, map_file, parse
 from nnconv.schemas import read_schema
 
@@ -60,10 +59,6 @@ class Container(Generic[Model]):
         self.spell = spell
         self.build = build
         self._check: Callable[[Any], None] | None = None
-
-    def is_own(self, head: bytes, size: int) -> bool:
-        """Whether a file of ``size`` bytes that starts with ``head`` is one of this format."""
-        return is_container(self.key, head, size)
 
     def read(self, source: str | os.PathLike[str] | bytes, *, name: str = "") -> Model:
         """Read a file or a twin; larger constants stay in the file's memory map.

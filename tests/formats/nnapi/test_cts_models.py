@@ -2,6 +2,7 @@
 
 import pytest
 
+from nnconv.formats.marks import KEYS, is_container
 from nnconv.formats.nnapi import file
 from nnconv.formats.nnapi.check import least_level, problems
 from support.cts import find_vectors, read_vectors
@@ -51,5 +52,5 @@ def test_models_are_the_same_after_a_file(vectors):
         again = file.from_json(text)
         assert_same(vector.model, again)
         assert file.to_json(again) == text
-        assert file.FILES.is_own(data[:4096], len(data))
-        assert file.FILES.is_own(text.encode()[:4096], len(text))
+        assert is_container(KEYS["nnapi"], data[:4096], len(data))
+        assert is_container(KEYS["nnapi"], text.encode()[:4096], len(text))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nnconv.errors import InvalidModelError
+from nnconv.formats.marks import KEYS, is_container
 from nnconv.formats.nnrt import file
 from nnconv.formats.nnrt.types import NUMPY, DataType, OperationType, TensorType
 from nnconv.formats.nnrt.wire import Graph, QuantParams, Tensor
@@ -73,9 +74,11 @@ def test_larger_constants_stay_in_the_files_memory_map(tmp_path):
 
 def test_files_are_told_by_their_content():
     data = file.to_bytes(add_model())
-    assert file.FILES.is_own(data[:4096], len(data))
-    assert file.FILES.is_own(file.to_json(add_model()).encode(), 4096)
-    assert not file.FILES.is_own(data[:4096].replace(b"nnconv.nnrt", b"nnconv.nnrx"), len(data))
+    assert is_container(KEYS["nnrt"], data[:4096], len(data))
+    assert is_container(KEYS["nnrt"], file.to_json(add_model()).encode(), 4096)
+    assert not is_container(
+        KEYS["nnrt"], data[:4096].replace(b"nnconv.nnrt", b"nnconv.nnrx"), len(data)
+    )
 
 
 def test_a_twin_has_a_line_for_each_tensor_and_operation():
