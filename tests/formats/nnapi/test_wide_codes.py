@@ -22,6 +22,8 @@ from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.slices import Slice
 from nnconv.ops.spatial import Padding
 from ops.test_breadth import OWN_ORACLE, RECIPES
+from ops.test_rnn import INTEGER
+from ops.test_svdf import INTEGER_SVDF
 from support.breadth import with_litert
 from support.compare import assert_match
 from support.nnapi_spine import NnapiCase, check_nnapi
@@ -239,6 +241,18 @@ def test_numbers_that_int16_lacks_stay_as_they_are():
     large = np.int32([1 << 20])
     assert fitted(large, DType.INT16, (1,)) is large
     assert fitted(np.int32([7]), DType.INT16, (1,)).dtype == np.int16
+
+
+@pytest.mark.parametrize(
+    ("case", "level"), [(INTEGER[-1], 8), (INTEGER[0], 3), (INTEGER_SVDF[0], 3)], ids=str
+)
+def test_recurrent_ops_with_wide_states_are_verified(case, level, tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    source = tmp_path / "m.tflite"
+    source.write_bytes(model_bytes(case))
+    report = nnconv.convert(source, tmp_path / "m.nnapi", verify=True, feature_level=level)
+    assert report.states
+    assert report.verified
 
 
 @pytest.mark.parametrize("level", [1, 2])
