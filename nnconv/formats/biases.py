@@ -21,7 +21,7 @@ def bias_quant(x: Quant, weights: Quant) -> Quant:
     scale = weights.scales.astype(np.float64) * x.scale[0]
     if weights.axis is None:
         return Quant.per_tensor(scale[0])
-    return Quant.per_channel(scale.tolist(), axis=0)
+    return Quant.per_channel(scale, axis=0)
 
 
 def with_quant(builder: Builder, value: Value, quant: Quant | None) -> Value:

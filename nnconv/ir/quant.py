@@ -50,15 +50,17 @@ class Quant:
     @classmethod
     def per_channel(
         cls,
-        scale: Sequence[float],
+        scale: Sequence[float] | np.ndarray,
         zero_point: Sequence[int] | int = 0,
         *,
         axis: int,
     ) -> Quant:
         """Parameters per index of ``axis``; one zero point may serve all."""
-        scales = tuple(np.asarray(scale, np.float32).tolist())
+        scales = np.array(scale, np.float32)
         points = (zero_point,) * len(scales) if isinstance(zero_point, int) else tuple(zero_point)
-        return cls(scale=scales, zero_point=points, axis=axis)
+        made = cls(scale=tuple(scales.tolist()), zero_point=points, axis=axis)
+        made.__dict__["scales"] = _fixed(scales)
+        return made
 
     @cached_property
     def scales(self) -> np.ndarray:
@@ -82,7 +84,9 @@ class Quant:
 
     def with_axis(self, axis: int | None) -> Quant:
         """The same parameters along another axis."""
-        return Quant(scale=self.scale, zero_point=self.zero_point, axis=axis, block=self.block)
+        made = Quant(scale=self.scale, zero_point=self.zero_point, axis=axis, block=self.block)
+        made.__dict__["scales"], made.__dict__["zero_points"] = self.scales, self.zero_points
+        return made
 
     def shifted(self, offset: int) -> Quant:
         """The parameters of the tensor whose codes all had ``offset`` added (re-signing)."""
