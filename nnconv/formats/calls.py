@@ -196,24 +196,34 @@ class StepSource(OpSource):
     """One operation being imported: what adds nodes for it, and where its results go.
 
     Attributes:
+        op: the operation.
         outputs: indices of its results.
+        match: what its operands are.
+        scope: the graph being imported.
     """
 
-    __slots__ = ("_index", "_scope", "outputs")
+    __slots__ = ("_index", "match", "op", "outputs", "scope")
 
-    def __init__(self, name: str, outputs: Sequence[int], index: int, scope: StepImport) -> None:
+    op: Step
+    match: Any
+    scope: StepImport
+
+    def __init__(self, op: Step, index: Integer, match: Any, scope: StepImport) -> None:
+        name = match.spec.name
         origin = Origin(scope.format, name, index, scope.label.rstrip(" ,"))
         builder = Builder(scope.graph, origin=origin)
         super().__init__(name, f"{scope.label}operation {index}", builder)
-        self.outputs = outputs
+        self.op = op
+        self.outputs = op.outputs
+        self.match = match
+        self.scope = scope
         self._index = index
-        self._scope = scope
 
     def fail(self, message: str) -> BrokenModelError:
         """The exception to raise for an operation that breaks a rule of the format."""
         where = f"{self.where} ({self.name})"
-        found = Finding(where, message, operation=self._index, graph=self._scope.number)
-        return BrokenModelError([found], path=self._scope.path)
+        found = Finding(where, message, operation=self._index, graph=self.scope.number)
+        return BrokenModelError([found], path=self.scope.path)
 
     def demand(self) -> None:
         """See that the operands are what the format's tables say, before they are read.
@@ -224,7 +234,7 @@ class StepSource(OpSource):
 
     def first_name(self) -> str:
         """What the operation's first result is called."""
-        return self._scope.name_of(self.outputs[0])
+        return self.scope.name_of(self.outputs[0])
 
     # ---------------------------------------------------------------- operands
 
@@ -313,15 +323,15 @@ class StepSource(OpSource):
             InvalidModelError: when the model states another type, or other extents of an output.
         """
         place = self.outputs[index]
-        kind = self._scope.stated(place)
+        kind = self.scope.stated(place)
         if kind.dtype is not value.dtype:
             raise self.fail(f"output {index} is {kind.dtype}, the operation gives {value.dtype}")
-        if self._scope.is_binding(place):
+        if self.scope.is_binding(place):
             self._check_extents(index, kind.shape, value.shape)
         if value.shape is None or None in value.shape:
             value.type = value.type.with_shape(merge_shapes(value.shape, kind.shape))
-        value.name = self._scope.name_of(place)
-        self._scope.values[place] = value
+        value.name = self.scope.name_of(place)
+        self.scope.values[place] = value
 
     def _check_extents(self, index: Integer, stated: Shape, given: Shape) -> None:
         if stated is None or given is None:

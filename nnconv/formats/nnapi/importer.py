@@ -53,21 +53,13 @@ def importers() -> dict[str, Importer]:
 
 
 class Source(StepSource):
-    """One operation being imported: its operands, and where its results go.
+    """One operation being imported: its operands, and where its results go."""
 
-    Attributes:
-        op: the operation.
-        match: what its operands are.
-        scope: the graph being imported.
-    """
+    __slots__ = ()
 
-    __slots__ = ("match", "op", "scope")
-
-    def __init__(self, op: Operation, index: int, match: Match, scope: GraphImport) -> None:
-        super().__init__(match.spec.name, op.outputs, index, scope)
-        self.op = op
-        self.match = match
-        self.scope = scope
+    op: Operation
+    match: Match
+    scope: GraphImport
 
     def demand(self) -> None:
         """See that the operands have the extents that they must have.

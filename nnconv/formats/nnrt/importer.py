@@ -55,21 +55,13 @@ def importers() -> dict[str, Importer]:
 
 
 class Source(StepSource):
-    """One operation being imported: its tensors, and where its results go.
+    """One operation being imported: its tensors, and where its results go."""
 
-    Attributes:
-        op: the operation.
-        match: what its tensors are.
-        scope: the graph being imported.
-    """
+    __slots__ = ()
 
-    __slots__ = ("match", "op", "scope")
-
-    def __init__(self, op: Operation, index: int, match: Match, scope: GraphImport) -> None:
-        super().__init__(match.spec.name, op.outputs, index, scope)
-        self.op = op
-        self.match = match
-        self.scope = scope
+    op: Operation
+    match: Match
+    scope: GraphImport
 
     # ---------------------------------------------------------------- inputs
 
