@@ -14,7 +14,7 @@ from nnconv.decompositions.constants import MOST_ELEMENTS, scalar
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.types import element_count, static_shape
+from nnconv.ir.types import Dim, element_count, static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops import shape as s
 from nnconv.ops.gather import Gather
@@ -146,3 +146,60 @@ def choice_by_places(node: Node, b: Builder) -> Sequence[Value] | None:
     places = b.add(e.Add(), [steps, b.const(np.arange(count, dtype=np.int32))])
     found = b.add(Gather(axis=0), [both, places], quant=x.quant)
     return [b.add(s.Reshape(shape=shape), [found], quant=x.quant)]
+
+
+def choice_by_rows(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Select between rows of known extents, of an open number: as ``choice_by_places`` does.
+
+    The condition is of whole rows, or of elements, which are then the rows. A side may be one row.
+    """
+    condition, x, y = (node.operand(i) for i in range(3))
+    result = node.outputs[0]
+    rest = static_shape(result.shape[1:]) if result.shape else None
+    if rest is None or not condition.shape or not x.quant == y.quant == result.quant:
+        return None
+    open_extent = condition.shape[0]
+    if len(condition.shape) != len(rest) + 1 or not isinstance(open_extent, str) or 0 in rest:
+        return None
+    if static_shape(condition.shape[1:]) == rest:
+        row: tuple[int, ...] = ()
+    elif set(condition.shape[1:]) == {1}:
+        row = rest
+    else:
+        return None
+    number = b.add(s.Reshape(shape=(-1,)), [_number(condition, b)])
+    count = b.add(s.Reshape(shape=()), [b.add(s.ShapeOf(dims=(0,)), [number])])
+    zero, one = (b.const(np.asarray(n, np.int32)) for n in (0, 1))
+    order = b.add(s.Range(), [zero, count, one])
+    parts, places, before = [], [], zero
+    for side in (y, x):
+        rows = _rows(side, (open_extent, *rest), row, b)
+        if rows is None:
+            return None
+        is_one = rows.shape is not None and rows.shape[0] == 1
+        parts.append(rows)
+        places.append(before if is_one else b.add(e.Add(), [order, before]))
+        before = one if is_one else count
+    steps = b.add(e.Mul(), [number, b.add(e.Sub(), [places[1], places[0]])])
+    index = b.add(e.Add(), [steps, places[0]])
+    both = b.add(s.Concat(axis=0), parts, quant=x.quant)
+    found = b.add(Gather(axis=0), [both, index], quant=x.quant)
+    return [b.add(s.Reshape(shape=(-1, *rest)), [found], quant=x.quant)]
+
+
+def _rows(side: Value, shape: Sequence[Dim], row: tuple[int, ...], b: Builder) -> Value | None:
+    """A side of a Select as rows of a shape: as many as there are, or one for all of them."""
+    if side.shape is None:
+        return None
+    if side.shape == tuple(shape):
+        return side if row else b.add(s.Reshape(shape=(-1,)), [side], quant=side.quant)
+    own = static_shape(side.shape)
+    if own is None or (len(own) == len(shape) and own[0] != 1) or len(own) > len(shape):
+        return None
+    if not row and element_count(own) != 1:
+        return None
+    if len(own) == len(shape) and row:
+        side = b.add(s.Reshape(shape=own[1:]), [side], quant=side.quant)
+    elif not row:
+        side = b.add(s.Reshape(shape=()), [side], quant=side.quant)
+    return b.add(s.BroadcastTo(shape=(1, *row)), [side], quant=side.quant)

@@ -175,6 +175,39 @@ def test_mirrors_along_open_extents(mode, extent):
     np.testing.assert_array_equal(result, np.pad(x, [(0, 0), (2, 3)], mode=mode))
 
 
+SIDES = {
+    "rows": ((3, 2, 3), ("n", 2, 3)), "a row": ((1, 2, 3), (1, 2, 3)), "a number": ((), ()),
+    "columns": ((3,), (3,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["reference", "onnxruntime:cpu"])
+@pytest.mark.parametrize("of", ["rows", "elements"])
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("first", [False, True])
+def test_choices_between_open_numbers_of_rows(side, first, of, device):
+    """What isn't chosen may be no number."""
+    if of == "elements" and side in ("a row", "columns"):
+        pytest.skip("a side is of one element, or has all")
+    pytest.importorskip("onnxruntime")
+    shape, written = SIDES[side]
+    x, other = floats(3, 2, 3), floats(*shape)
+    x[1] = NAN
+    truth = RNG.integers(0, 2, (3, 2, 3) if of == "elements" else (3, 1, 1)).astype(bool)
+    shapes = [("n", *truth.shape[1:]), ("n", 2, 3), written]
+    inputs = [truth, x, other]
+    if first:
+        truth[1] = False
+    else:
+        inputs, shapes = [truth, other, x], [shapes[0], *shapes[:0:-1]]
+        truth[1] = True
+    model = written_for_version_1(e.Select(), inputs, shapes)
+    feeds = {f"x{i}": a for i, a in enumerate(inputs)}
+    result = nnconv.compile(model, device).run(feeds)["y"]
+    np.testing.assert_array_equal(result, np.where(*inputs))
+    assert not np.isnan(result).any()
+
+
 def test_version_1_has_no_operation_for_these():
     """What the table above is about: else it would prove nothing."""
     lacking = {"LESS", "GREATER", "EQUAL", "WHERE", "FLOOR", "ROUND", "LOG", "SIN", "REDUCE_SUM"}
