@@ -98,13 +98,23 @@ def is_integer(t: Target, x: Value, weights: Value, bias: Value | None = None) -
         return True
     if quant.axis not in (None, 0):
         return False  # the sums of one result have no common scale
-    steps = dequantize(bias.data, bias.quant, np.float64) / _product(x.quant, quant)
+    product = _product(x.quant, quant)
+    if bias.dtype is DType.INT32 and _has_scales(bias.quant, product):
+        return True  # they stay as they are
+    steps = dequantize(bias.data, bias.quant, np.float64) / product
     return bool(np.all(np.abs(steps) <= np.iinfo(np.int32).max))
 
 
 def _product(x: Quant, weights: Quant) -> np.ndarray:
     """The scales of a bias that is added to codes' sums."""
     return weights.scales.astype(np.float64) * x.scale[0]
+
+
+def _has_scales(quant: Quant, wanted: np.ndarray) -> bool:
+    """Whether the zero points are 0 and the scales these, but for rounding."""
+    own = quant.scales
+    is_near = own.shape == wanted.shape and bool(np.all(np.abs(own - wanted) <= 1e-6 * wanted))
+    return is_near and quant.is_symmetric
 
 
 def is_integer_result(t: Target, x: Value, y: Value) -> bool:
@@ -297,9 +307,7 @@ def bias(t: Target, value: Value | None, *, x: Value, weights: Value, integer: b
         real = dequantize(value.data, value.quant, np.float64)
         return t.const(real.astype(kind.numpy), kind, name=value.name)
     product = _product(x.quant, weights.quant)
-    own = value.quant.scales
-    same = own.shape == product.shape and bool(np.all(np.abs(own - product) <= 1e-6 * product))
-    if same and value.dtype is DType.INT32 and value.quant.is_symmetric:
+    if value.dtype is DType.INT32 and _has_scales(value.quant, product):
         return t.real(value)
     quant = Quant(
         scale=tuple(product.astype(np.float32).tolist()),
