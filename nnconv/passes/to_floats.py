@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from nnconv.ops.elementwise import (
 )
 from nnconv.ops.norm import Softmax
 from nnconv.ops.pool import AveragePool2D
-from nnconv.ops.quantize import Dequantize, Quantize
+from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.reduce import ReduceMax, ReduceMean, ReduceSum
 from nnconv.ops.resize import ResizeBilinear
 from nnconv.ops.shape import Concat, Identity
@@ -45,6 +46,12 @@ _POSITIVE = (Abs, Clip, Exp, HardSigmoid, Sigmoid, Softmax, Sqrt, Square)
 
 _KEEPING = (Add, AveragePool2D, Concat, Mul, ReduceMax, ReduceMean, ReduceSum, ResizeBilinear)
 """Ops whose results aren't negative if no operand is."""
+
+
+_Step: TypeAlias = tuple[Op, tuple[int | float, ...]]
+"""An op on numbers (floats) and on results of those before it (indices)."""
+
+_LAST = -1
 
 
 class ToFloatsPass(Pass):
@@ -147,7 +154,8 @@ class _Walk:
     def _round(self, node: Node, value: Value, kind: TensorType) -> None:
         """Let what reads a result of 16-bit codes find the number that a code stands for.
 
-        That is the nearest; of two the greater. What moves codes has such numbers already.
+        That is the nearest; of two the one farther from 0. What moves codes has such numbers
+        already.
         """
         if not self.wide or kind.quant is None or not kind.quant.is_per_tensor:
             return
@@ -156,10 +164,14 @@ class _Walk:
         if node.op.quant_rule is QuantRule.CODES and not isinstance(node.op, Identity):
             return
         scale = kind.quant.scale[0]
-        steps: list[tuple[Op, float | None]] = [(Div(), scale), (Add(), 0.5), (Floor(), None)]
+        nearest: list[_Step] = [(Add(), (_LAST, 0.5)), (Floor(), (_LAST,))]
+        if bounds[0] < 0:  # Casts take off fractions of either sign
+            nearest = [(Clip(low=-0.5, high=0.5), (_LAST,)), (Add(), (_LAST - 1, _LAST))]
+            nearest += [(Cast(dtype=d), (_LAST,)) for d in (DType.INT32, DType.FLOAT32)]
         clip = _clip_of_steps(bounds, kind)
-        steps += [] if clip is None else [(clip, None)]
-        self._insert(node, value, [*steps, (Mul(), scale)])
+        clips: list[_Step] = [] if clip is None else [(clip, (_LAST,))]
+        steps: list[_Step] = [(Div(), (_LAST, scale)), *clips, *nearest, (Mul(), (_LAST, scale))]
+        self._insert(node, value, steps)
 
     def _clamp(self, node: Node) -> Activation | None:
         """The clamp that a node's quantized result implies and that nothing else does."""
@@ -184,20 +196,21 @@ class _Walk:
             return
         assert clamp.bounds is not None
         clip = Clip(low=clamp.bounds[0], high=clamp.bounds[1])
-        self.positive.add(self._insert(node, node.outputs[0], [(clip, None)]))
+        self.positive.add(self._insert(node, node.outputs[0], [(clip, (_LAST,))]))
 
-    def _insert(self, node: Node, result: Value, steps: list[tuple[Op, float | None]]) -> Value:
-        """Let what reads a result find what ops, most with a number, make of it."""
-        last = result
-        for op, number in steps:
-            operands = [last]
-            if number is not None:
-                operands.append(Builder(self.graph).const(np.asarray(number, np.float32)))
-            last = Value(result.name, result.type, origin=result.origin)
-            made = Node(op, operands, [last], origin=node.origin)
+    def _insert(self, node: Node, result: Value, steps: Sequence[_Step]) -> Value:
+        """Let what reads a result find what ops make of it."""
+        values = [result]
+        for op, given in steps:
+            operands = [values[g] if isinstance(g, int) else _number(g) for g in given]
+            dtype = op.dtype if isinstance(op, Cast) else DType.FLOAT32
+            kind = TensorType(dtype, result.shape)
+            values.append(Value(result.name, kind, origin=result.origin))
+            made = Node(op, operands, values[-1:], origin=node.origin)
             self.graph.insert_after(node, made)
-            self._note(last)
+            self._note(values[-1])
             node = made
+        last = values[-1]
         self.floats[result] = last
         if result in self.bounds:
             self.bounds[last] = self.bounds[result]
@@ -297,6 +310,11 @@ class _Walk:
         assert result.producer is not None
         self.added.add(result.producer)
         self.modified = True
+
+
+def _number(number: float) -> Value:
+    """A constant."""
+    return Value("", TensorType(DType.FLOAT32, ()), data=np.asarray(number, np.float32))
 
 
 def _clip_of_steps(bounds: Bounds, kind: TensorType) -> Clip | None:

@@ -177,7 +177,7 @@ FORMS = [
               operations={"ADD": 3, "DEQUANTIZE": 1, "SOFTMAX": 1, "DIV": 1, "MAXIMUM": 2,
                           "MINIMUM": 2, "CAST": 3}),
     NnapiCase("inside", wide_inside, SATURATING, tolerance=1e-3,
-              operations={"DIV": 1, "ADD": 1, "FLOOR": 1, "MAXIMUM": 1, "MINIMUM": 1, "MUL": 1,
+              operations={"DIV": 1, "MAXIMUM": 2, "MINIMUM": 2, "ADD": 1, "CAST": 2, "MUL": 1,
                           "ABS": 1}),
     NnapiCase("signed-bytes-level-3", signed_bytes, steps=1, level=3,
               operations={"CAST": 4, "ADD": 2, "MUL": 1, "RESHAPE": 1}),
