@@ -178,5 +178,5 @@ def quantize(values: np.ndarray, quant: Quant, dtype: DType) -> np.ndarray:
     if dtype.bits <= _FEW_BITS:
         steps = steps.astype(np.float32).astype(np.float64)
     codes = round_half_away(steps) + zero_point
-    bounded = np.clip(np.nan_to_num(codes, nan=low), low, high)
+    bounded = np.fmin(np.fmax(codes, low), high)  # what is no number becomes the lowest
     return np.asarray(bounded).astype(dtype.numpy)
