@@ -25,6 +25,7 @@ from nnconv.decompositions.base import decompositions_of
 from nnconv.formats.mentions import mentioned
 from nnconv.formats.onnx.exporter import exporter_of
 from nnconv.formats.onnx.importer import importers as onnx_importers
+from nnconv.formats.onnx.spelled import export_in_parts
 from nnconv.formats.support import operations_of, version_of
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
 from nnconv.formats.tflite.exporter import exporter_of as tflite_exporter_of
@@ -92,9 +93,9 @@ def ir_ops(name: str, importer: Callable[..., Any], format_name: str = "tflite")
 
 
 def onnx_nodes(op: type[Op]) -> list[str]:
-    """The ONNX node types that an IR op may become."""
+    """The ONNX node types that an IR op may become; none where it is decomposed."""
     exporter = exporter_of(op)
-    if exporter is None:
+    if exporter is None or exporter is export_in_parts:
         return []
     texts = {v for v in mentioned(exporter, op, "nnconv.formats.onnx") if isinstance(v, str)}
     names = {text for text in texts if onnx.defs.has(text)} - AROUND
