@@ -16,7 +16,7 @@ LAYERS = {
     "nnconv.checks": ("nnconv.errors",),
     "nnconv.ir": ("nnconv.errors",),
     "nnconv.ops": ("nnconv.errors", "nnconv.ir"),
-    "nnconv.passes": OPS,
+    "nnconv.passes": (*OPS, "nnconv.decompositions"),
     "nnconv.decompositions": OPS,
     "nnconv.formats": (*OPS, "nnconv.decompositions", "nnconv.schemas"),
     "nnconv.schemas": (),
