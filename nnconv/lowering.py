@@ -158,6 +158,7 @@ def to_nnapi(
     from nnconv.passes.fold_qdq import FoldQdqPass
     from nnconv.passes.layout import LayoutPass
     from nnconv.passes.name_extents import forget_extents, name_extents
+    from nnconv.passes.narrow_integers import refuse_lost
     from nnconv.passes.to_floats import computes_wide_codes
 
     _check_options(io_layout=io_layout, int8=int8, quant=quant)
@@ -188,6 +189,7 @@ def to_nnapi(
             passes.remove(layout)  # operations take both, and the model had reasons for its own
     names = name_extents(model)
     run_passes(model, passes)
+    refuse_lost(passes, model.source)
     result, written = writer.to_wire(model, model.main, level=level, evaluate=_evaluate)
     forget_extents([*model.graph.inputs, *model.graph.outputs], names)
     notes += [

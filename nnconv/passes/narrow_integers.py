@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
 
+from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.types import TensorType
+from nnconv.ops import elementwise as e
+from nnconv.ops.numeric import BitwiseAnd
 from nnconv.ops.quantize import Bitcast, Cast
 from nnconv.passes.base import Pass
 
@@ -17,9 +21,16 @@ class NarrowIntegersPass(Pass):
     """Makes int64 values int32 ones: constants saturate, what is computed wraps earlier.
 
     Results of ops that give int64 alone are cast. What Bitcasts take and give stays.
+
+    Attributes:
+        lost: constants beyond int32 that something computes with, each with its reader: there
+            what they saturate to gives other results.
     """
 
     name: ClassVar[str] = "narrow_integers"
+
+    def __init__(self) -> None:
+        self.lost: list[tuple[Value, Node]] = []
 
     def run(self, graph: Graph) -> bool:
         """Rewrite one graph."""
@@ -30,6 +41,9 @@ class NarrowIntegersPass(Pass):
         for value in list(graph.constants()):
             if value.dtype is DType.INT64:
                 narrow = _constant(value)
+                if (narrow.data != value.data).any():
+                    readers = (use.node for use in value.uses)
+                    self.lost += ((value, node) for node in readers if isinstance(node.op, _SUMS))
                 value.replace_all_uses_with(narrow)
                 graph.replace_output(value, narrow)
                 modified = True
@@ -40,6 +54,31 @@ class NarrowIntegersPass(Pass):
                 _visit(graph, node)
                 modified = True
         return modified
+
+
+_SUMS = (e.Add, e.Sub, e.Mul, e.Div, e.FloorDiv, e.FloorMod, e.Pow, BitwiseAnd)
+"""Ops in which all of a number counts; bounds and what is compared with may saturate."""
+
+
+def refuse_lost(passes: Iterable[Pass], path: str) -> None:
+    """See that none of the passes met constants that int32 lacks where all of a number counts.
+
+    Raises:
+        UnsupportedError: one did; ``path`` is the model's.
+    """
+    items = [
+        UnsupportedItem(
+            op=node.op.name,
+            where=f"`{node.outputs[0].name}`",
+            why=f"`{value.name}` has numbers beyond int32, the widest integers of NNAPI",
+            reason=Reason.IMPOSSIBLE,
+        )
+        for step in passes
+        if isinstance(step, NarrowIntegersPass)
+        for value, node in step.lost
+    ]
+    if items:
+        raise UnsupportedError(dict.fromkeys(items), path=path)
 
 
 def _is_read_as_bits(value: Value) -> bool:

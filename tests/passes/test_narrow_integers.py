@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from nnconv.backends.reference.executor import run_graph
 
+import nnconv
+from nnconv.errors import UnsupportedError
 from nnconv.ir import DType, Graph, Model, Signature, Value
 from nnconv.ir.builder import Builder
 from nnconv.ops import elementwise as e
@@ -161,3 +163,20 @@ def test_indices_are_given_as_int32():
     (top,) = [node for node in graph.nodes if isinstance(node.op, TopK)]
     assert top.op.index_dtype is DType.INT32
     assert top.outputs[1].dtype is DType.INT32
+
+
+def test_nothing_is_computed_with_what_int32_lacks(tmp_path):
+    """Bounds beyond int32 saturate and say the same; what is added would be another number."""
+    for op, fits in ((e.Add(), False), (e.Mul(), False), (e.Minimum(), True), (e.Less(), True)):
+        graph = Graph("g")
+        b = Builder(graph)
+        far = b.const(np.array([LARGE, 1, 2, 3]), "far")
+        graph.outputs = [b.add(op, [numbers(b), far])]
+        model = Model([Signature("", graph)])
+        report = nnconv.check(model, "nnapi")
+        assert report.passed is fits
+        if not fits:
+            (obstacle,) = report.obstacles
+            assert obstacle.why == "`far` has numbers beyond int32, the widest integers of NNAPI"
+            with pytest.raises(UnsupportedError, match="beyond int32"):
+                nnconv.save(model, tmp_path / "x.nnapi")
