@@ -176,7 +176,8 @@ def quantize(values: np.ndarray, quant: Quant, dtype: DType) -> np.ndarray:
     low, high = dtype.int_range
     steps = values.astype(np.float64) / scale
     if dtype.bits <= _FEW_BITS:
-        steps = steps.astype(np.float32).astype(np.float64)
+        with np.errstate(over="ignore"):  # of scales near 0: infinities saturate
+            steps = steps.astype(np.float32).astype(np.float64)
     codes = round_half_away(steps) + zero_point
     bounded = np.fmin(np.fmax(codes, low), high)  # what is no number becomes the lowest
     return np.asarray(bounded).astype(dtype.numpy)
