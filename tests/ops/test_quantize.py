@@ -9,6 +9,8 @@ import pytest
 
 import nnconv
 from nnconv.formats.tflite.reader import read
+from nnconv.ir import DType
+from nnconv.ir import quant as ir_quant
 from support.elementwise import one_op
 from support.litert import run_litert
 from support.spine import Case, check, onnx_ops
@@ -480,3 +482,9 @@ def test_numbers_halfway_between_codes_are_rounded_as_runtimes_do(span, point):
     np.testing.assert_array_equal(result, litert)
     if span == 6.0:  # 3 of hard swish; 128 is even too, which is what ONNX rounds to
         assert result[0] == 128 + point
+
+
+def test_scales_near_0_saturate_without_a_warning():
+    numbers = np.array([-1.0, 0.0, 1e6], np.float32)
+    found = ir_quant.quantize(numbers, ir_quant.Quant.per_tensor(1e-42, 3), DType.UINT8)
+    assert found.tolist() == [0, 3, 255]
