@@ -89,8 +89,7 @@ def merge_dim(a: Dim, b: Dim) -> Dim:
 def may_be_equal(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
     """Whether nothing that is known of two shapes says that they differ."""
     return len(a) == len(b) and all(
-        x == y or not (isinstance(x, int) and isinstance(y, int))
-        for x, y in zip(a, b, strict=True)
+        x == y or not (isinstance(x, int) and isinstance(y, int)) for x, y in zip(a, b, strict=True)
     )
 
 

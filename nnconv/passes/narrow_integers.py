@@ -41,7 +41,7 @@ class NarrowIntegersPass(Pass):
         for value in list(graph.constants()):
             if value.dtype is DType.INT64:
                 narrow = _constant(value)
-                if (narrow.data != value.data).any():
+                if np.any(narrow.data != value.data):
                     readers = (use.node for use in value.uses)
                     self.lost += ((value, node) for node in readers if isinstance(node.op, _SUMS))
                 value.replace_all_uses_with(narrow)
