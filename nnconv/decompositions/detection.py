@@ -8,6 +8,7 @@ import numpy as np
 
 from nnconv.decompositions.arithmetic import Arithmetic
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.extents import extent
 from nnconv.decompositions.suppression import by_turns
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -75,18 +76,24 @@ def _above(b: Builder, threshold: Value) -> Value:
 
 
 def _limit(b: Builder, limit: Value, boxes: Value) -> tuple[int | None, Value | None]:
-    """At most as many boxes as there are, as an int32 scalar."""
-    extent = (boxes.shape or (None, None))[1]
+    """At most as many boxes as there are, as an int32 scalar: kernels make room for so many."""
+    count = (boxes.shape or (None, None))[1]
+    known = count if isinstance(count, int) else 2**31 - 1
     if limit.data is not None:
-        most = max(int(limit.data.reshape(-1)[0]), 0)
-        most = min(most, extent if isinstance(extent, int) else 2**31 - 1)
-        if isinstance(extent, int) or most < 2**16:
+        most = min(max(int(limit.data.reshape(-1)[0]), 0), known)
+        if isinstance(count, int) or most < 2**16:
             return most, None
-        return None, b.const(np.asarray(most, np.int32))
-    bound = extent if isinstance(extent, int) else 2**31 - 1
+        return None, _at_most_all(b, b.const(np.asarray(most, np.int32)), boxes)
     scalar = b.add(Reshape(shape=()), [limit])
-    least = b.add(Minimum(), [scalar, b.const(np.asarray(bound, limit.dtype.numpy))])
-    return None, b.add(Cast(dtype=DType.INT32), [least])
+    least = b.add(Minimum(), [scalar, b.const(np.asarray(known, limit.dtype.numpy))])
+    return None, _at_most_all(b, b.add(Cast(dtype=DType.INT32), [least]), boxes)
+
+
+def _at_most_all(b: Builder, limit: Value, boxes: Value) -> Value:
+    """An int32 limit, or the number of boxes where that is less and known in a run alone."""
+    if boxes.type.rank is None or isinstance((boxes.shape or (0, 0))[1], int):
+        return limit
+    return b.add(Minimum(), [limit, b.add(Reshape(shape=()), [extent(b, boxes, 1)])])
 
 
 def decompose_select_boxes(node: Node, b: Builder) -> list[Value] | None:
