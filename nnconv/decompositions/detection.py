@@ -109,7 +109,7 @@ def decompose_select_boxes(node: Node, b: Builder) -> list[Value] | None:
         return None
     if limit is None or not 0 < pictures * classes <= _MOST:
         if limit is None or pictures * classes == 0:
-            return [b.const(np.zeros((0, 3), np.int64))]
+            return [b.const(np.zeros((0, 3), op.dtype.numpy))]
         return None
     most, run_time = _limit(b, limit, boxes)
     if op.centred:

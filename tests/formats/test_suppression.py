@@ -110,3 +110,18 @@ def test_what_stands_behind_the_corners_of_detections_is_left_out(tmp_path):
     for got, wanted in zip(results.values(), run_graph(graph, feeds), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-6)
     assert wanted[0] > 1
+
+
+@pytest.mark.parametrize("level", [3, 8])
+def test_no_box_is_taken_where_no_limit_is_given(tmp_path, level):
+    """The limit's default is 0; NNAPI's integers are of 32 bits, those of the constant too."""
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    nms (float[2, 6, 4] boxes, float[2, 3, 6] scores) => (int64[n, 3] chosen) {
+        chosen = NonMaxSuppression(boxes, scores)
+    }"""
+    source, target = tmp_path / "nms.onnx", tmp_path / "nms.nnapi"
+    onnx.save(onnx.parser.parse_model(text), source)
+    nnconv.convert(source, target, feature_level=level)
+    feeds = {"boxes": np.ones((2, 6, 4), np.float32), "scores": np.ones((2, 3, 6), np.float32)}
+    result = nnconv.compile(target, "reference").run(feeds)["chosen"]
+    assert result.shape == (0, 3)
