@@ -216,7 +216,7 @@ def cast_of_bytes(node: Node, b: Builder) -> list[Value] | None:
     kinds = (x.dtype, op.dtype)
     if not all(kind in _WHOLE for kind in kinds) or x.dtype is op.dtype or not _BYTES & {*kinds}:
         return None
-    if x.dtype in _BYTES and op.dtype in _BYTES:
+    if DType.INT32 not in kinds:
         return [b.add(op, [b.add(Cast(dtype=DType.INT32), [x])])]
     if op.dtype in _BYTES:
         least = op.dtype.int_range[0]
@@ -233,7 +233,7 @@ def cast_of_bytes(node: Node, b: Builder) -> list[Value] | None:
 
 
 _BYTES = frozenset({DType.INT8, DType.UINT8})
-_WHOLE = frozenset({*_BYTES, DType.INT32})
+_WHOLE = frozenset({*_BYTES, DType.INT16, DType.UINT16, DType.INT32})
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {

@@ -70,6 +70,9 @@ def refit(
     target = common_type([v.dtype for v in values], allowed, exact=exact)
     if target is None or all(v.dtype is target for v in values):
         return None
+    ends = (*values, *node.outputs)
+    if isinstance(node.op, Cast) and target.is_float and all(v.dtype.is_integer for v in ends):
+        target = DType.INT32  # whose low bits a narrower integer keeps; floats saturate
     inputs = list(node.inputs)
     flipped = wraps and target is DType.INT64 and isinstance(node.op, ORDERED)
     for i in operands:
@@ -302,7 +305,17 @@ def _back(builder: Builder, new: Value, old: Value) -> Value:
         return builder.add(Quantize(dtype=old.dtype), [new], quant=old.quant, name=old.name)
     if new.dtype is old.dtype:
         return new
+    if new.dtype.is_float and _leaves(new, old.dtype):
+        new = builder.add(Cast(dtype=DType.INT32), [new])  # which wraps around, floats saturate
     return builder.add(Cast(dtype=old.dtype), [new], name=old.name)
+
+
+def _leaves(value: Value, dtype: DType) -> bool:
+    """Whether floats are known to be numbers that int32 holds, not all of which ``dtype`` does."""
+    if not dtype.is_integer or dtype.bits >= _WHOLE:
+        return False
+    found, (low, high) = bounds_of(value), dtype.int_range
+    return found.size < _EXACT and not (low <= found.low and found.high <= high)
 
 
 def common_type(

@@ -247,3 +247,28 @@ def test_signs(op, kind):
     build = move(op, DType.of(np.zeros(1, PLAIN[kind])), (3, 4))
     feeds = numbers((3, 4)).astype(PLAIN[kind]) // 2
     check_nnapi(NnapiCase("sign", build, [feeds]))
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("op", [e.Add(), e.Sub(), e.Mul()], ids=lambda op: op.name)
+def test_bytes_that_a_level_computes_with_as_floats_wrap(op, kind):
+    def build(b: Builder):
+        dtype = DType.of(np.zeros(1, PLAIN[kind]))
+        return b.add(op, [b.input("x", dtype, (4, 6)), b.input("y", dtype, (6,))])
+
+    feeds = [numbers((4, 6), PLAIN[kind]), np.array([3, 100, -7, 1, 127, -128]).astype(PLAIN[kind])]
+    with np.errstate(over="ignore"):
+        expected = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply}[op.name](*feeds)
+    assert expected.dtype == PLAIN[kind]
+    check_nnapi(NnapiCase("wraps", build, feeds, [expected], level=3))
+
+
+@pytest.mark.parametrize("new", [np.int8, np.uint8])
+@pytest.mark.parametrize("old", [np.int8, np.uint8, np.int16, np.uint16])
+def test_casts_of_short_integers_keep_the_low_bits_on_all_levels(old, new):
+    def build(b: Builder):
+        x = b.input("x", DType.of(np.zeros(1, old)), (3, 6))
+        return b.add(Cast(dtype=DType.of(np.zeros(1, new))), [x])
+
+    feeds = numbers((3, 6), old)
+    check_nnapi(NnapiCase("casts", build, [feeds], [feeds.astype(new)], level=3))
