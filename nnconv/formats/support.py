@@ -63,8 +63,8 @@ class OpRow(NamedTuple):
     Attributes:
         op: its name.
         forms: how each format holds it: ``since`` followed by the least version of the format that
-            has an operation for it, ``yes`` where versions don't matter, ``parts`` where it becomes
-            other ops, or nothing.
+            has the operation of its name, or else one that serves for it, ``yes`` where versions
+            don't matter, ``parts`` where it becomes other ops, or nothing.
         reference: whether the reference backend runs it.
     """
 
@@ -89,7 +89,9 @@ def support_matrix(kernels: Collection[str]) -> list[OpRow]:
 def _form(kind: str, op: type[Op], how: str) -> str:
     if how != "own":
         return "parts" if how else ""
-    versions = [version_of(kind, name) for name in operations_of(kind, op)]
+    operations = operations_of(kind, op)
+    named = [name for name in operations if name.replace("_", "") == op.__name__.upper()]
+    versions = [version_of(kind, name) for name in named or operations]
     return f"since {min(versions)}" if versions else "yes"
 
 
