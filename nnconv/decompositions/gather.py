@@ -46,19 +46,12 @@ from nnconv.ops import shape as s
 from nnconv.ops.quantize import Bitcast, Cast
 from nnconv.ops.slices import Slice
 
-
-def _operands(node: Node, count: int) -> list[Value]:
-    found = [v for v in node.inputs[:count] if v is not None]
-    assert len(found) == count, "a required operand is missing"
-    return found
-
-
 # -------------------------------------------------------------------- picking
 
 
 def gather_stretch(node: Node, b: Builder) -> list[Value] | None:
     """Gather of neighbours: a Slice."""
-    op, (x, indices) = node.op, _operands(node, 2)
+    op, x, indices = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, g.Gather)
     found = stretch(op, x, indices)
     if found is None or x.shape is None:
@@ -75,7 +68,7 @@ def gather_stretch(node: Node, b: Builder) -> list[Value] | None:
 
 def gather_from_front(node: Node, b: Builder) -> list[Value] | None:
     """Gather: with indices that count from the front."""
-    op, (x, indices) = node.op, _operands(node, 2)
+    op, x, indices = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, g.Gather)
     if not op.from_end or x.shape is None:
         return None
@@ -85,7 +78,7 @@ def gather_from_front(node: Node, b: Builder) -> list[Value] | None:
 
 def gather_by_int32(node: Node, b: Builder) -> list[Value] | None:
     """Gather with indices of fewer bits, which kernels may lack."""
-    op, (x, indices) = node.op, _operands(node, 2)
+    op, x, indices = node.op, node.operand(0), node.operand(1)
     if indices.dtype.bits >= DType.INT32.bits:
         return None
     return [b.add(op, [x, as_int32(b, indices)], quant=x.quant)]
@@ -93,7 +86,7 @@ def gather_by_int32(node: Node, b: Builder) -> list[Value] | None:
 
 def gather_nd_from_front(node: Node, b: Builder) -> list[Value] | None:
     """GatherNd: with indices that count from the front, and places of their own for batches."""
-    op, (x, indices) = node.op, _operands(node, 2)
+    op, x, indices = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, g.GatherNd)
     depth = indices.shape[-1] if indices.shape else None
     if x.shape is None or not isinstance(depth, int) or not (op.from_end or op.batch_dims):
@@ -112,7 +105,7 @@ def gather_nd_from_front(node: Node, b: Builder) -> list[Value] | None:
 
 def gather_nd_of_rows(node: Node, b: Builder) -> list[Value] | None:
     """GatherNd: Gather from the rows that the dimensions of the places make."""
-    op, (x, indices) = node.op, _operands(node, 2)
+    op, x, indices = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, g.GatherNd)
     depth = indices.shape[-1] if indices.shape else None
     dims, result = static_shape(x.shape), node.outputs[0].shape
@@ -136,7 +129,7 @@ def _spread(b: Builder, numbers: Value, axis: int, shape: Value) -> Value:
 
 def gather_elements(node: Node, b: Builder) -> list[Value] | None:
     """GatherElements: Gather along the last dimension, or of all elements in a row."""
-    op, (x, indices) = node.op, _operands(node, 2)
+    op, x, indices = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, g.GatherElements)
     if x.shape is None or indices.shape is None:
         return None
@@ -150,7 +143,7 @@ def gather_elements(node: Node, b: Builder) -> list[Value] | None:
 
 def compress(node: Node, b: Builder) -> list[Value] | None:
     """Compress: Gather of the slices that NonZero finds."""
-    op, (x, condition) = node.op, _operands(node, 2)
+    op, x, condition = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, g.Compress)
     if op.axis is None:
         x = b.add(s.Reshape(shape=(-1,)), [x])
@@ -164,7 +157,7 @@ def compress(node: Node, b: Builder) -> list[Value] | None:
 
 def one_hot_from_front(node: Node, b: Builder) -> list[Value] | None:
     """OneHot: indices that count from the end brought to the front."""
-    op, (indices, on, off) = node.op, _operands(node, 3)
+    op, indices, on, off = node.op, *(node.operand(i) for i in range(3))
     assert isinstance(op, g.OneHot)
     if not op.from_end:
         return None
@@ -178,7 +171,7 @@ def one_hot_from_front(node: Node, b: Builder) -> list[Value] | None:
 
 def top_along_last(node: Node, b: Builder) -> list[Value] | None:
     """TopK along another dimension: turned to be the last."""
-    op, x = node.op, _operands(node, 1)[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, g.TopK)
     if x.shape is None or op.axis == len(x.shape) - 1:
         return None
@@ -192,7 +185,7 @@ def top_along_last(node: Node, b: Builder) -> list[Value] | None:
 
 def least(node: Node, b: Builder) -> list[Value] | None:
     """The least along the last dimension: the greatest of the numbers turned round."""
-    op, x = node.op, _operands(node, 1)[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, g.TopK)
     if op.largest or x.shape is None or op.axis != len(x.shape) - 1:
         return None
@@ -213,7 +206,7 @@ def least(node: Node, b: Builder) -> list[Value] | None:
 
 def top_of_bits(node: Node, b: Builder) -> list[Value] | None:
     """TopK of uint64: as int64 that are ordered alike."""
-    op, x = node.op, _operands(node, 1)[0]
+    op, x = node.op, node.operand(0)
     assert isinstance(op, g.TopK)
     if x.dtype is not DType.UINT64 or x.type.has_codes:
         return None

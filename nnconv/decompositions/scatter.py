@@ -36,15 +36,9 @@ from nnconv.ops.segment import Segment
 from nnconv.ops.slices import DynamicUpdateSlice, Slice
 
 
-def _operands(node: Node, count: int) -> list[Value]:
-    found = [v for v in node.inputs[:count] if v is not None]
-    assert len(found) == count, "a required operand is missing"
-    return found
-
-
 def scatter_nd(node: Node, b: Builder) -> list[Value] | None:
     """ScatterNd: rows combined by the place that each goes to."""
-    op, (x, indices, updates) = node.op, _operands(node, 3)
+    op, x, indices, updates = node.op, *(node.operand(i) for i in range(3))
     assert isinstance(op, g.ScatterNd)
     depth = indices.shape[-1] if indices.shape else None
     if x.shape is None or not isinstance(depth, int) or not 0 < depth <= len(x.shape):
@@ -82,7 +76,7 @@ def _is_zero(x: Value) -> bool:
 
 def scatter_elements(node: Node, b: Builder) -> list[Value] | None:
     """ScatterElements: elements in a row combined by the place that each goes to."""
-    op, (x, indices, updates) = node.op, _operands(node, 3)
+    op, x, indices, updates = node.op, *(node.operand(i) for i in range(3))
     assert isinstance(op, g.ScatterElements)
     if x.shape is None or indices.shape is None:
         return None
@@ -100,7 +94,7 @@ def scatter_elements(node: Node, b: Builder) -> list[Value] | None:
 
 def scatter_bits(node: Node, b: Builder) -> list[Value] | None:
     """A reduction of uint64 as one of int64: sums and products wrap alike, others in order."""
-    op, (x, indices, updates) = node.op, _operands(node, 3)
+    op, x, indices, updates = node.op, *(node.operand(i) for i in range(3))
     assert isinstance(op, g.ScatterNd | g.ScatterElements)
     if x.dtype is not DType.UINT64 or op.reduction is g.Reduction.NONE:
         return None
@@ -126,7 +120,7 @@ def _in_wider(node: Node, b: Builder, reduction: g.Reduction) -> list[Value] | N
 
     Integers wrap as they do in their own type.
     """
-    x, indices, updates = _operands(node, 3)
+    x, indices, updates = (node.operand(i) for i in range(3))
     old, op = x.dtype, node.op
     wide = _WIDER.get(old)
     assert isinstance(op, g.ScatterNd | g.ScatterElements)
@@ -298,7 +292,7 @@ def _segments(
 
 def tensor_scatter(node: Node, b: Builder) -> list[Value] | None:
     """TensorScatter: each batch overwritten by itself, or ScatterElements."""
-    op, (x, update) = node.op, _operands(node, 2)
+    op, x, update = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, g.TensorScatter)
     starts = node.optional(2)
     if x.shape is None or update.shape is None:
@@ -316,11 +310,10 @@ def tensor_scatter(node: Node, b: Builder) -> list[Value] | None:
         places = b.add(e.FloorMod(), [places, extent(b, x, op.axis)])
     lead = static_shape(places.shape)
     if lead is None:
-        width = [-1] if starts is None else [-1, *[1] * (op.axis - 1)]
-        tail = joined(b, [ints(b, width), extent(b, update, op.axis)]) if starts else None
-        if tail is None:
+        if starts is None:
             return None
-        shape = joined(b, [tail, ints(b, [1] * (rank - 1 - op.axis))])
+        lengths = [ints(b, [-1, *[1] * (op.axis - 1)]), extent(b, update, op.axis)]
+        shape = joined(b, [*lengths, ints(b, [1] * (rank - 1 - op.axis))])
         places = b.add(s.Reshape(shape=None), [places, shape])
     else:
         lead = (1,) * (op.axis + 1 - len(lead)) + lead
