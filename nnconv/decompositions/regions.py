@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.decompositions.arithmetic import Arithmetic
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.proposals import widened
 from nnconv.decompositions.refit import in_floats
@@ -21,45 +22,13 @@ from nnconv.ops.shape import Concat, Reshape, Transpose
 from nnconv.ops.slices import Pad, PadMode, Slice
 
 
-class _Reals:
-    """Arithmetic on float32 values: each method adds a node."""
-
-    def __init__(self, b: Builder) -> None:
-        self.b = b
-
-    def number(self, number: float) -> Value:
-        """A constant."""
-        return self.b.const(np.full(1, number, np.float32))
-
-    def _both(self, op: Op, x: Value | float, y: Value | float) -> Value:
-        sides = [v if isinstance(v, Value) else self.number(v) for v in (x, y)]
-        return self.b.add(op, sides)
-
-    def add(self, x: Value | float, y: Value | float) -> Value:
-        """X + y."""
-        return self._both(e.Add(), x, y)
-
-    def sub(self, x: Value | float, y: Value | float) -> Value:
-        """X - y."""
-        return self._both(e.Sub(), x, y)
-
-    def mul(self, x: Value | float, y: Value | float) -> Value:
-        """X * y."""
-        return self._both(e.Mul(), x, y)
-
-    def div(self, x: Value | float, y: Value | float) -> Value:
-        """X / y."""
-        return self._both(e.Div(), x, y)
-
-    def columns(self, value: Value, count: int) -> list[Value]:
-        """The first ``count`` places along the last dimension, each with extent 1."""
-        rank = value.type.rank or 1
-        lead = (None,) * (rank - 1)
-        strides = (1,) * rank
-        cuts = [
-            Slice(starts=(*lead, i), ends=(*lead, i + 1), strides=strides) for i in range(count)
-        ]
-        return [self.b.add(cut, [value]) for cut in cuts]
+def _columns(b: Builder, value: Value, count: int) -> list[Value]:
+    """The first ``count`` places along the last dimension, each with extent 1."""
+    rank = value.type.rank or 1
+    lead = (None,) * (rank - 1)
+    strides = (1,) * rank
+    cuts = [Slice(starts=(*lead, i), ends=(*lead, i + 1), strides=strides) for i in range(count)]
+    return [b.add(cut, [value]) for cut in cuts]
 
 
 def _on_codes(node: Node, b: Builder) -> list[Value] | None:
@@ -79,23 +48,23 @@ def decompose_box_transform(node: Node, b: Builder) -> list[Value] | None:
     width_of_row = None if deltas.shape is None else deltas.shape[1]
     if not isinstance(width_of_row, int):
         return None
-    r = _Reals(b)
-    x1, y1, x2, y2 = r.columns(boxes, 4)
+    a = Arithmetic(b)
+    x1, y1, x2, y2 = _columns(b, boxes, 4)
     cubes = b.add(Reshape(shape=(-1, width_of_row // 4, 4)), [deltas])
     info = b.add(Gather(axis=0), [sizes, images])
-    height, width = (_as_cube(b, value) for value in r.columns(info, 2))
+    height, width = (_as_cube(b, value) for value in _columns(b, info, 2))
     corners = []
-    moves = r.columns(cubes, 4)
+    moves = _columns(b, cubes, 4)
     for (low, high), move, growth, most in (
         ((x1, x2), moves[0], moves[2], width),
         ((y1, y2), moves[1], moves[3], height),
     ):
-        size = _as_cube(b, r.sub(high, low))
-        centre = r.add(_as_cube(b, low), r.mul(size, 0.5))
-        centre = r.add(centre, r.mul(move, size))
-        half = r.mul(r.mul(b.add(e.Exp(), [growth]), size), 0.5)
-        for edge in (r.sub(centre, half), r.add(centre, half)):
-            above = b.add(e.Maximum(), [edge, r.number(0)])
+        size = _as_cube(b, a.sub(high, low))
+        centre = a.add(_as_cube(b, low), a.mul(size, 0.5))
+        centre = a.add(centre, a.mul(move, size))
+        half = a.mul(a.mul(b.add(e.Exp(), [growth]), size), 0.5)
+        for edge in (a.sub(centre, half), a.add(centre, half)):
+            above = b.add(e.Maximum(), [edge, a.number(0)])
             corners.append(b.add(e.Minimum(), [above, most]))
     left, right, top, bottom = corners
     moved = b.add(Concat(axis=2), [left, top, right, bottom])
@@ -118,19 +87,19 @@ def decompose_heatmap_keypoints(node: Node, b: Builder) -> list[Value] | None:
     count, points, side, _ = shape
     if side < 2:
         return None
-    r = _Reals(b)
+    a = Arithmetic(b)
     flat = b.add(Reshape(shape=(count, points, side * side)), [maps])
     place = b.add(ArgMax(axis=2, keep_dims=True), [flat])
     grid = _neighbours(b, maps, place, (count, points, side))
-    step_x, step_y, score = _peak(r, grid)
+    step_x, step_y, score = _peak(a, grid)
     row = b.add(e.FloorDiv(), [place, b.const(np.full(1, side, np.int32))])
     column = b.add(e.FloorMod(), [place, b.const(np.full(1, side, np.int32))])
-    x1, y1, x2, y2 = (_as_cube(b, value) for value in r.columns(boxes, 4))
+    x1, y1, x2, y2 = (_as_cube(b, value) for value in _columns(b, boxes, 4))
     found = []
     for low, high, cell, step in ((x1, x2, column, step_x), (y1, y2, row, step_y)):
-        middle = r.add(r.add(b.add(Cast(dtype=DType.FLOAT32), [cell]), step), 0.5)
-        size = r.sub(high, low)
-        found.append(r.add(low, r.mul(r.div(middle, float(side)), size)))
+        middle = a.add(a.add(b.add(Cast(dtype=DType.FLOAT32), [cell]), step), 0.5)
+        size = a.sub(high, low)
+        found.append(a.add(low, a.mul(a.do(e.Div(), middle, float(side)), size)))
     return [b.add(Reshape(shape=(count, points)), [score]), b.add(Concat(axis=2), found)]
 
 
@@ -152,30 +121,30 @@ _LEAST_DETERMINANT = 1e-5
 _LONGEST_STEP = 1.5
 
 
-def _peak(r: _Reals, grid: Value) -> tuple[Value, Value, Value]:
+def _peak(a: Arithmetic, grid: Value) -> tuple[Value, Value, Value]:
     """How far the peak is from the middle of 3 by 3 elements, along x and y, and its height."""
-    b = r.b
-    cells = r.columns(grid, 9)
+    b = a.b
+    cells = _columns(b, grid, 9)
     middle = cells[4]
-    slope_x = r.mul(r.sub(cells[5], cells[3]), 0.5)
-    slope_y = r.mul(r.sub(cells[7], cells[1]), 0.5)
-    twice = r.mul(middle, 2.0)
-    xx = r.sub(r.add(cells[3], cells[5]), twice)
-    yy = r.sub(r.add(cells[1], cells[7]), twice)
-    xy = r.mul(r.sub(r.add(cells[8], cells[0]), r.add(cells[2], cells[6])), 0.25)
-    determinant = r.sub(r.mul(xx, yy), r.mul(xy, xy))
-    flat = b.add(e.Less(), [b.add(e.Abs(), [determinant]), r.number(_LEAST_DETERMINANT)])
-    divisor = b.add(e.Select(), [flat, r.number(1), determinant])
-    step_x = r.div(r.sub(r.mul(xy, slope_y), r.mul(yy, slope_x)), divisor)
-    step_y = r.div(r.sub(r.mul(xy, slope_x), r.mul(xx, slope_y)), divisor)
+    slope_x = a.mul(a.sub(cells[5], cells[3]), 0.5)
+    slope_y = a.mul(a.sub(cells[7], cells[1]), 0.5)
+    twice = a.mul(middle, 2.0)
+    xx = a.sub(a.add(cells[3], cells[5]), twice)
+    yy = a.sub(a.add(cells[1], cells[7]), twice)
+    xy = a.mul(a.sub(a.add(cells[8], cells[0]), a.add(cells[2], cells[6])), 0.25)
+    determinant = a.sub(a.mul(xx, yy), a.mul(xy, xy))
+    flat = b.add(e.Less(), [b.add(e.Abs(), [determinant]), a.number(_LEAST_DETERMINANT)])
+    divisor = b.add(e.Select(), [flat, a.number(1), determinant])
+    step_x = a.do(e.Div(), a.sub(a.mul(xy, slope_y), a.mul(yy, slope_x)), divisor)
+    step_y = a.do(e.Div(), a.sub(a.mul(xy, slope_x), a.mul(xx, slope_y)), divisor)
     longest = b.add(e.Maximum(), [b.add(e.Abs(), [step_x]), b.add(e.Abs(), [step_y])])
-    over = b.add(e.Maximum(), [longest, r.number(_LONGEST_STEP)])
-    scale = b.add(e.Select(), [flat, r.number(0), r.div(_LONGEST_STEP, over)])
-    step_x, step_y = r.mul(step_x, scale), r.mul(step_y, scale)
-    rise = r.add(r.mul(slope_x, step_x), r.mul(slope_y, step_y))
-    bend_x = r.mul(r.add(r.mul(xx, step_x), r.mul(xy, step_y)), step_x)
-    bend_y = r.mul(r.add(r.mul(xy, step_x), r.mul(yy, step_y)), step_y)
-    return step_x, step_y, r.add(r.add(middle, rise), r.mul(r.add(bend_x, bend_y), 0.5))
+    over = b.add(e.Maximum(), [longest, a.number(_LONGEST_STEP)])
+    scale = b.add(e.Select(), [flat, a.number(0), a.do(e.Div(), _LONGEST_STEP, over)])
+    step_x, step_y = a.mul(step_x, scale), a.mul(step_y, scale)
+    rise = a.add(a.mul(slope_x, step_x), a.mul(slope_y, step_y))
+    bend_x = a.mul(a.add(a.mul(xx, step_x), a.mul(xy, step_y)), step_x)
+    bend_y = a.mul(a.add(a.mul(xy, step_x), a.mul(yy, step_y)), step_y)
+    return step_x, step_y, a.add(a.add(middle, rise), a.mul(a.add(bend_x, bend_y), 0.5))
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
