@@ -43,6 +43,17 @@ def codes(array: Any, scale: float, zero_point: int = 0, *, constant: bool = Fal
     return Given(np.asarray(array, np.int8), QuantParams([scale], [zero_point]), constant)
 
 
+def real(given: Given) -> np.ndarray:
+    """The numbers that codes stand for."""
+    assert given.quant is not None
+    return (given.array.astype(np.float64) - given.quant.zero_points[0]) * given.quant.scales[0]
+
+
+def quantized(x: np.ndarray, scale: float, point: int) -> Given:
+    """Numbers as 8-bit codes, halves rounded up."""
+    return codes(np.clip(np.floor(x / scale + 0.5) + point, -128, 127), scale, point)
+
+
 def const(array: Any, dtype: Any = None) -> Given:
     """A constant."""
     return Given(np.asarray(array, dtype), constant=True)

@@ -9,7 +9,7 @@ import pytest
 
 from nnconv.formats.nnrt.table import spec_of
 from nnconv.formats.nnrt.types import NUMPY, DataType, OperationType
-from support.nnrt_ops import check_op, codes, const
+from support.nnrt_ops import check_op, codes, const, quantized, real
 
 rng = np.random.default_rng(7)
 
@@ -89,14 +89,6 @@ def test_unary(op, dtype):
 def test_unary_of_positive_numbers(op, dtype):
     x = np.abs(numbers(dtype, (2, 3, 5)))
     check_op(op, {"input": x}, {}, POSITIVE[op](x.astype(np.float64)).astype(dtype))
-
-
-def real(given):
-    return (given.array.astype(np.float64) - given.quant.zero_points[0]) * given.quant.scales[0]
-
-
-def quantized(x, scale, point):
-    return codes(np.clip(np.floor(x / scale + 0.5) + point, -128, 127), scale, point)
 
 
 def some_codes(shape, scale, point=0):

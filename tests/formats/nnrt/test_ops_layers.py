@@ -9,7 +9,7 @@ import nnconv
 from nnconv.errors import BackendError
 from nnconv.formats.nnrt.reader import import_model
 from nnconv.formats.nnrt.wire import QuantParams
-from support.nnrt_ops import Given, check_op, codes, const, graph_of
+from support.nnrt_ops import Given, check_op, codes, const, graph_of, quantized, real
 
 rng = np.random.default_rng(11)
 
@@ -101,14 +101,6 @@ def test_depthwise_conv2d(multiplier, activation, padding, dtype):
     wanted = activated(conv(x, w, bias, params, 3), activation).astype(dtype)
     given = {"input": x, "weight": const(w), "bias": const(bias)}
     check_op("DEPTHWISE_CONV2D_NATIVE", given, params, wanted, rtol=1e-4, atol=1e-5)
-
-
-def real(given):
-    return (given.array.astype(np.float64) - given.quant.zero_points[0]) * given.quant.scales[0]
-
-
-def quantized(x, scale, point):
-    return codes(np.clip(np.floor(x / scale + 0.5) + point, -128, 127), scale, point)
 
 
 def some_codes(shape, scale, point=0, *, constant=False):
