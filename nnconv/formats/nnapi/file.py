@@ -19,4 +19,3 @@ write = FILES.write
 from_json = FILES.from_json
 to_json = FILES.to_json
 to_bytes = FILES.to_bytes
-file_chunks = FILES.chunks

@@ -50,9 +50,9 @@ def export_non_max_suppression(node: Node, t: Target) -> None:
     t.set_stored(node.outputs[-1], t.cast(t.reshape(count, []), DType.INT32))
 
 
-def _padded(t: Target, name: str, size: str, dtype: DType, *, fill: float = 0) -> str:
-    """A tensor of rank 1, at most ``size`` long, with ``fill`` behind it up to that length."""
-    rest = _filled(t, size, dtype, fill)
+def _padded(t: Target, name: str, size: str, dtype: DType) -> str:
+    """A tensor of rank 1, at most ``size`` long, with zeros behind it up to that length."""
+    rest = _filled(t, size, dtype, 0)
     return t.node("Slice", [t.node("Concat", [name, rest], axis=0), t.const([0]), size])
 
 
