@@ -124,11 +124,9 @@ def measure(
         fed = {name: (run, _fed(run, arrays)) for name, run in runs.items()}
         others = _other_file(path, folder, other)
         if others:
-            run = nnconv.compile(others, DEVICES[suffix], threads=1)
-            fed["other"] = (run, _fed(run, arrays))
-            if not _agree(fed["source"], fed["other"], 0.05 if "quantized" in kind else 1e-3):
-                print(f"{path.name}: the other converter's file is wrong", file=sys.stderr)
-                del fed["other"]
+            fed |= _right_other(
+                fed["source"], others, arrays, 0.05 if "quantized" in kind else 1e-3
+            )
         found = medians(fed, seconds)
     except NnconvError as error:
         print(f"{path.name}: left out: {str(error).splitlines()[0]}", file=sys.stderr)
@@ -145,6 +143,20 @@ def _other_file(path: Path, folder: Path, other: Path | None) -> Path | None:
     made = folder / f"other{suffix}"
     command = other_command(path, made)
     return made if command and cost_of(command) else None
+
+
+def _right_other(source: Fed, path: Path, arrays: list[np.ndarray], part: float) -> dict[str, Fed]:
+    """Another converter's file ready to run; nothing where it doesn't give what the source does."""
+    try:
+        run = nnconv.compile(path, DEVICES[path.suffix], threads=1)
+        fed = (run, _fed(run, arrays))
+        if _agree(source, fed, part):
+            return {"other": fed}
+        why = "is wrong"
+    except NnconvError as error:
+        why = f"doesn't run: {str(error).splitlines()[0]}"
+    print(f"{path.name}: the other converter's file {why}", file=sys.stderr)
+    return {}
 
 
 def _agree(one: Fed, two: Fed, part: float) -> bool:
