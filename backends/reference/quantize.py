@@ -68,9 +68,9 @@ def dynamic_quantize(op: DynamicQuantize, x: Array) -> list[Array]:
     """DynamicQuantize, in float32."""
     least, greatest = np.minimum(x.min(initial=0), 0), np.maximum(x.max(initial=0), 0)
     scale = np.float32((greatest - least) / np.float32(255))
-    step = scale if scale > 0 else np.float32(1)
-    point = np.clip(np.rint(-least / step), 0, 255)
-    codes = np.clip(np.rint(x / step) + point, 0, 255)
+    scale = scale if scale > 0 else np.float32(1)
+    point = np.clip(np.rint(-least / scale), 0, 255)
+    codes = np.clip(np.rint(x / scale) + point, 0, 255)
     return [codes.astype(np.uint8), np.asarray(scale), np.asarray(point.astype(np.uint8))]
 
 

@@ -39,7 +39,7 @@ def decompose_dynamic_quantize(node: Node, b: Builder) -> list[Value] | None:
 def dynamic_codes(x: Value, b: Builder) -> tuple[Value, Value, Value]:
     """What DynamicQuantize makes of data of known rank: codes, scale and zero point, as float32.
 
-    Where all of x is 0, the step is taken for 1.
+    Where all of x is 0, the scale is 1.
     """
     assert x.type.rank is not None
     zero, axes = b.const(np.asarray(0, np.float32)), tuple(range(x.type.rank))
@@ -53,7 +53,7 @@ def dynamic_codes(x: Value, b: Builder) -> tuple[Value, Value, Value]:
     point = b.add(e.Clip(low=0.0, high=255.0), [whole])
     steps = round_small(b.add(e.Div(), [x, step]), b)  # 255 at most: x is within its span
     codes = b.add(e.Clip(low=0.0, high=255.0), [b.add(e.Add(), [steps, point])])
-    return codes, scale, point
+    return codes, step, point
 
 
 def quantize_widened(node: Node, b: Builder) -> list[Value] | None:

@@ -101,8 +101,9 @@ class Bitcast(Op):
 class DynamicQuantize(Op):
     """Real values to uint8 over their own range, of which 0 is part: codes, scale, zero point.
 
-    scale = (greatest - least) / 255; zero point = -least / scale and codes = x / scale, both
-    rounded half to even, and clamped; codes have the zero point added. The last two are scalars.
+    scale = (greatest - least) / 255, or 1 where that is 0, as onnxruntime has it; zero point =
+    -least / scale and codes = x / scale, both rounded half to even, and clamped; codes have the
+    zero point added. The last two are scalars.
     ONNX DynamicQuantizeLinear; part of TFLite's products of floats and int8 weights.
     """
 
