@@ -294,7 +294,7 @@ def test_states_of_an_onnx_layer_stay_inputs_and_outputs(tmp_path: Path) -> None
         x = normal(1, 2, 3, seed=step)
         (wanted,) = check_against_onnxruntime(made, [x, state], tolerance=1e-4)
         (state,) = made.run(x, state)
-        np.testing.assert_allclose(state, wanted[0], atol=1e-5)
+        np.testing.assert_allclose(state, wanted[0], rtol=1e-5, atol=1e-5)
 
 
 def test_a_sequence_of_any_length(tmp_path: Path) -> None:
