@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
+import nnconv
 from nnconv.ir import Builder, DType, Op, Value
 from nnconv.ops import elementwise as e
 from support.onnx_spine import IrCase, check_ir, on_litert
@@ -247,3 +249,22 @@ def test_known_powers_on_litert(case: TfliteCase, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", on_litert(CASES), ids=str)
 def test_elementwise_on_litert(case: TfliteCase, tmp_path: Path) -> None:
     check_tflite(case, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_relu_of_integers_comes_back_in_a_form_that_onnxruntime_has(
+    dtype: str, tmp_path: Path
+) -> None:
+    """Its Relu takes two of their types; of others opset 18 alone spells it out."""
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    ends = [onnx.helper.make_tensor_value_info(name, kind, [5]) for name in "xy"]
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:]
+    )
+    opset = onnx.helper.make_opsetid("", 18)
+    source, target = tmp_path / "source.onnx", tmp_path / "result.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), source)
+    nnconv.convert(source, target)
+    x = np.array([-3, -1, 0, 1, 100], dtype)
+    (y,) = nnconv.compile(target, "onnxruntime:cpu").run({"x": x}).values()
+    np.testing.assert_array_equal(y, np.maximum(x, 0))

@@ -139,13 +139,17 @@ def export_hard_swish(node: Node, t: Target) -> None:
     t.set_real(node.outputs[0], t.node("Mul", [t.real(x), gate]))
 
 
+_RELU_INTEGERS = frozenset({DType.INT8, DType.INT32})
+"""Those that onnxruntime's Relu takes in every opset."""
+
+
 def export_clip(node: Node, t: Target) -> None:
     """Clip: Relu where it is one; 8-bit codes are clamped as codes (0.22 of the time)."""
     op, x, y = node.op, _operands(node)[0], node.outputs[0]
     assert isinstance(op, e.Clip)
     bounds = (op.low, op.high)
     relu = bounds == (0.0, float("inf"))
-    if _is_plain_integer(x) and relu and t.plain and x.dtype.is_signed and t.opset >= 14:
+    if relu and t.plain and x.quant is None and x.dtype in _RELU_INTEGERS and t.opset >= 14:
         t.set_stored(y, t.node("Relu", [t.stored(x)]))
         return
     if _is_plain_integer(x):

@@ -90,15 +90,23 @@ def scaled_bias(s: Source, x: Value, weights: Value, bias: Value | None) -> Valu
     return s.builder.add_typed(Bitcast(dtype=bias.dtype), [bias], [kind], names=[bias.name])[0]
 
 
+def _channels(s: Source, x: Value) -> int | None:
+    """The channels of data; as the file states them where other extents leave them open."""
+    tensor = s.tensor(0)
+    stated = None if tensor is None else s.scope.file_type(tensor).shape
+    ends = [shape[-1] for shape in (x.shape, stated) if shape]
+    return next((end for end in ends if isinstance(end, int)), None)
+
+
 def import_conv_2d(s: Source) -> None:
     """CONV_2D: filter OHWI; its depth may be a part of the channels (groups)."""
     x, weights, bias = s.operand(0), s.operand(1), s.optional(2)
     extents = spatial_extents(s, x, 4)
     filters = filter_shape(s, weights, 4)
     stride, dilation = pair(s, "stride"), pair(s, "dilation")
-    channels = x.shape[-1] if x.shape is not None else None
+    channels = _channels(s, x)
     groups = 1
-    if isinstance(channels, int) and channels != filters[3]:
+    if channels is not None and channels != filters[3]:
         if filters[3] < 1 or channels % filters[3]:
             raise s.fail(f"{channels} channels don't split into groups of {filters[3]}")
         groups = channels // filters[3]
@@ -119,8 +127,8 @@ def import_depthwise_conv_2d(s: Source) -> None:
     extents = spatial_extents(s, x, 4)
     filters = filter_shape(s, weights, 4)
     stride, dilation = pair(s, "stride"), pair(s, "dilation")
-    channels = x.shape[-1] if x.shape is not None else None
-    if not isinstance(channels, int):
+    channels = _channels(s, x)
+    if channels is None:
         multiplier = s.options.int("depth_multiplier")
         channels = filters[3] // multiplier if multiplier > 0 else 0
     if channels < 1 or filters[3] % channels or filters[0] != 1:
