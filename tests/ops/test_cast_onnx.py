@@ -7,8 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from nnconv.backends.reference.executor import run_graph
 
-from nnconv.ir import Builder, DType, Op, Value
+import nnconv
+from nnconv.ir import Builder, DType, Graph, Model, Op, Signature, Value
+from nnconv.ops.elementwise import Add
 from nnconv.ops.quantize import Bitcast, Cast, LooseCast
 from support.onnx_spine import IrCase, check_ir, on_litert
 from support.tflite_spine import TfliteCase, check_tflite
@@ -131,3 +134,25 @@ def test_cast(case: IrCase, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", on_litert(CASES), ids=str)
 def test_cast_on_litert(case: TfliteCase, tmp_path: Path) -> None:
     check_tflite(case, tmp_path)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e30, -1e30, 2.75])
+@pytest.mark.parametrize("target", [DType.INT8, DType.UINT8, DType.INT32, DType.INT64], ids=str)
+def test_constants_that_integers_do_not_hold(target: DType, number: float, tmp_path: Path) -> None:
+    """They become what a Cast in a run gives by the reference, without a warning."""
+
+    def build(b: Builder, *, constant: bool) -> list[Value]:
+        one = b.const(np.float32(number)) if constant else b.input("c", DType.FLOAT32, ())
+        return [b.add(Add(), [b.input("x", target, (3,)), b.add(Cast(dtype=target), [one])])]
+
+    x = np.zeros(3, target.numpy)
+    graphs = {}
+    for constant in (True, False):
+        graph = Graph("g")
+        graph.outputs = build(Builder(graph), constant=constant)
+        graphs[constant] = graph
+    (wanted,) = run_graph(graphs[False], [np.float32(number), x])
+    path = tmp_path / "model.tflite"
+    nnconv.save(Model([Signature("", graphs[True])]), path)
+    (got,) = run_graph(nnconv.load(path).graph, [x])
+    np.testing.assert_array_equal(got, wanted)

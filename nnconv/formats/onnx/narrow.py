@@ -68,7 +68,7 @@ def _is_move(node: Node, narrow: DType) -> bool:
         return op.activation is Activation.NONE
     if isinstance(op, Pad):
         least, greatest = (0, 1) if narrow is DType.BOOL else narrow.int_range
-        return op.value == int(op.value) and least <= op.value <= greatest
+        return float(op.value).is_integer() and least <= op.value <= greatest
     return op.quant_rule is QuantRule.CODES or isinstance(op, Select | Maximum | Minimum)
 
 
@@ -85,7 +85,8 @@ def _narrowed(value: Value | None, dtype: DType, place: int, move: Node) -> Valu
         return source if _holds(value.dtype, dtype) else None
     if value.data is None or value.quant is not None or not _holds(value.dtype, dtype):
         return None
-    narrow = value.data.astype(dtype.numpy)
+    with np.errstate(invalid="ignore"):  # what doesn't fit is seen to below
+        narrow = value.data.astype(dtype.numpy)
     if not np.array_equal(narrow.astype(value.data.dtype), value.data):
         return None
     kind = TensorType(dtype, value.shape)

@@ -115,3 +115,25 @@ def test_noted_codes_that_a_product_widens_are_dequantized(noted, tmp_path):
         run_graph(found.graph, [codes]), run_onnxruntime(str(path), {"x": codes}), strict=True
     ):
         np.testing.assert_array_equal(seen, want)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, 1e30])
+def test_numbers_that_no_integer_is_stay_in_the_wider_type(number: float, tmp_path: Path) -> None:
+    made = {"far": np.float32([number, 1, 2]), "pads": np.int64([0, 1]), "fill": np.float32(number)}
+    nodes = [
+        _node("Cast", "x", "w", to=TENSOR.FLOAT),
+        _node("Where", "c w far", "v"),
+        _node("Cast", "v", "y", to=TENSOR.INT8),
+        _node("Cast", "x", "w2", to=TENSOR.FLOAT),
+        _node("Pad", "w2 pads fill", "v2"),
+        _node("Cast", "v2", "z", to=TENSOR.INT8),
+    ]
+    inputs = [info("x", "int8", [3]), info("c", "bool", [3])]
+    model = onnx_model(nodes, inputs, [info("y", "int8", [3]), info("z", "int8", [4])], made)
+    source, target = tmp_path / "source.onnx", tmp_path / "result.onnx"
+    onnx.save(model, source)
+    nnconv.convert(source, target)
+    feeds = {"x": np.int8([5, 6, 7]), "c": np.array([True, False, True])}
+    y, z = run_onnxruntime(str(target), feeds)
+    assert y.tolist() == [5, 1, 7]
+    assert z[:3].tolist() == [5, 6, 7]

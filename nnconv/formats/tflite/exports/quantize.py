@@ -131,7 +131,8 @@ def export_cast(node: Node, t: Target) -> None:
         t.emit("DEQUANTIZE", [t.tensor(x)], y, ("DequantizeOptions", {}))
         return
     if x.data is not None and (x.data.size <= 1 or x.dtype is DType.BFLOAT16):
-        t.alias(y, t.const(x.data.astype(y.dtype.numpy), name=y.name))
+        (data,) = t.file.evaluate(node, [x.data])
+        t.alias(y, t.const(data, name=y.name))
         return
     made = x.dtype is DType.FLOAT32 and y.dtype in _FROM_FLOAT32
     read = y.dtype is DType.FLOAT32 and x.dtype in _INTO_FLOAT32
