@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from nnconv.decompositions.arithmetic import Arithmetic
+from nnconv.decompositions.constants import MOST_ELEMENTS
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -27,9 +28,6 @@ _NUMPY_MODES = {
 }
 
 MOST_DIMENSIONS = 5
-
-MOST_ELEMENTS = 1 << 24
-"""Along one dimension, whose places are worked out; or in all, that are constants."""
 
 
 def _operand(node: Node) -> tuple[Pad, Value]:

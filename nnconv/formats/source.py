@@ -109,6 +109,28 @@ class OpSource(ABC):
             raise self.fail(f"axis {axis} is out of range for rank {rank}")
         return axis % rank
 
+    def check_indices(self, indices: Value, extents: Shape, *, from_end: bool = True) -> None:
+        """See that constant indices lie within the extents that they count along.
+
+        There is one extent for all of them, or one for each place along their last axis. With
+        ``from_end`` a negative one counts from the end.
+
+        Raises:
+            InvalidModelError: when one doesn't. Runtimes fail on it when they run, or read what
+                isn't theirs.
+        """
+        data = indices.data
+        if data is None or not data.size or not extents:
+            return
+        columns = data.reshape(-1, len(extents))
+        for column, extent in enumerate(extents):
+            if not isinstance(extent, int):
+                continue
+            least = -extent if from_end else 0
+            for index in (columns[:, column].min(), columns[:, column].max()):
+                if not least <= index < extent:
+                    raise self.fail(f"index {index} is out of range for an extent of {extent}")
+
     # ---------------------------------------------------------------- nodes
 
     def const(

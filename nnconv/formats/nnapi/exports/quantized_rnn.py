@@ -6,7 +6,7 @@ import numpy as np
 
 from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.exporter import Exporter, Input, Target
-from nnconv.formats.nnapi.imports.rnn import LSTM_OPERANDS
+from nnconv.formats.nnapi.gates import LSTM_OPERANDS, scale_of
 from nnconv.formats.nnapi.types import OperandCode
 from nnconv.formats.nnapi.wire import Lifetime
 from nnconv.ir.graph import Node, Value
@@ -32,10 +32,6 @@ def _symmetric(t: Target, value: Value) -> Ref:
     return index
 
 
-def _scale(value: Value | None) -> float:
-    return 1.0 if value is None or value.quant is None else value.quant.scale[0]
-
-
 def export_quantized_lstm(node: Node, t: Target) -> None:
     """QUANTIZED_LSTM, whose last output is the first once more."""
     op, state = node.op, node.outputs[0]
@@ -45,11 +41,11 @@ def export_quantized_lstm(node: Node, t: Target) -> None:
     for name, value in zip(LSTM_OPERANDS, given, strict=True):
         if value is not None:
             inputs[name] = _symmetric(t, value) if name in _SYMMETRIC else value
-    x = _scale(given[0])
+    x = scale_of(given[0])
     for place, gate in enumerate(("input", "forget", "cell", "output")):
-        scale = _scale(given[1 + place]) * x / op.input_scales[place]
+        scale = scale_of(given[1 + place]) * x / op.input_scales[place]
         inputs[f"{gate}_intermediate_scale"] = scale
-    last = np.float32(op.projection_clip * _scale(state))  # not less than the code
+    last = np.float32(op.projection_clip * scale_of(state))  # not less than the code
     inputs.update(
         cell_clip=op.cell_clip * 2.0**op.cell_power,
         projection_clip=float(np.nextafter(last, np.inf)) if op.projection_clip else 0.0,

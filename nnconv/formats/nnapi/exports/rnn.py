@@ -12,7 +12,7 @@ import numpy as np
 from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi import alike
 from nnconv.formats.nnapi.exporter import Exporter, Input, Target
-from nnconv.formats.nnapi.imports.rnn import ACTIVATIONS, LSTM_OPERANDS
+from nnconv.formats.nnapi.gates import ACTIVATIONS, LSTM_OPERANDS
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from nnconv.formats.nnapi.importer import Importer, Source
-from nnconv.ir.graph import Value
-from nnconv.ir.types import Dim
 from nnconv.ops.gather import Gather, TopK
-
-
-def _check_range(s: Source, indices: Value, extent: Dim) -> None:
-    """See that constant indices lie within an extent; none counts from the end."""
-    data = indices.data
-    if data is None or not data.size or not isinstance(extent, int):
-        return
-    for index in (data.min(), data.max()):
-        if not 0 <= index < extent:
-            raise s.fail(f"index {index} is out of range for an extent of {extent}")
 
 
 def import_gather(s: Source) -> None:
     """GATHER."""
     x, indices = s.operand("input"), s.operand("indices")
     axis = s.axis(s.int("axis"), s.rank(x))
-    _check_range(s, indices, (x.shape or ())[axis])
+    s.check_indices(indices, (x.shape or ())[axis : axis + 1], from_end=False)
     s.emit(Gather(axis=axis), [x, indices])
 
 
 def import_embedding_lookup(s: Source) -> None:
     """EMBEDDING_LOOKUP: rows of a table."""
     ids, table = s.operand("lookups"), s.operand("values")
-    _check_range(s, ids, table.shape[0] if table.shape else None)
+    s.check_indices(ids, (table.shape or ())[:1], from_end=False)
     s.emit(Gather(axis=0), [table, ids])
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nnconv.formats.nnapi.gates import ACTIVATIONS, INPUT_WEIGHTS, LSTM_OPERANDS, scale_of
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Activation
@@ -19,30 +20,6 @@ from nnconv.ops.rnn import Lstm, Rnn, StepTypes
 from nnconv.ops.shape import Concat, Reshape
 from nnconv.ops.slices import Pad, Slice
 from nnconv.ops.svdf import Svdf
-
-ACTIVATIONS = {
-    0: Activation.NONE,
-    1: Activation.RELU,
-    3: Activation.RELU6,
-    4: Activation.TANH,
-    6: Activation.SIGMOID,
-}
-"""By number; other operations have other numbers for theirs."""
-
-_INPUT_WEIGHTS = tuple(f"input_to_{gate}_weights" for gate in ("input", "forget", "cell", "output"))
-LSTM_OPERANDS = (
-    "input",
-    *_INPUT_WEIGHTS,
-    *(f"recurrent_to_{gate}_weights" for gate in ("input", "forget", "cell", "output")),
-    *(f"cell_to_{gate}_weights" for gate in ("input", "forget", "output")),
-    *(f"{gate}_bias" for gate in ("input_gate", "forget_gate", "cell_gate", "output_gate")),
-    "projection_weights",
-    "projection_bias",
-    "output_state_in",
-    "cell_state_in",
-    *(f"{gate}_layer_norm_weights" for gate in ("input", "forget", "cell", "output")),
-)
-"""What an Lstm of the IR takes, in order, under the names of LSTM."""
 
 
 def activation(s: Source) -> Activation:
@@ -110,7 +87,7 @@ def _scratch(s: Source) -> Value:
 
 def import_bidirectional_lstm(s: Source) -> None:
     """BIDIRECTIONAL_SEQUENCE_LSTM: an LSTM each way, perhaps with an auxiliary input."""
-    names = [f"{way}_aux_{name}" for way in ("fw", "bw") for name in _INPUT_WEIGHTS]
+    names = [f"{way}_aux_{name}" for way in ("fw", "bw") for name in INPUT_WEIGHTS]
     forward, backward = _ways(s, names)
     op = Lstm(
         activation=activation(s),
@@ -124,7 +101,7 @@ def import_bidirectional_lstm(s: Source) -> None:
         labels = [named.get(name, name) for name in LSTM_OPERANDS[1:]]
         operands = [x, *(s.optional(f"{way}_{label}") for label in labels)]
         _check_gates(s, operands)
-        for gate, name in enumerate(_INPUT_WEIGHTS, 1):
+        for gate, name in enumerate(INPUT_WEIGHTS, 1):
             operands[gate] = _beside(s, operands[gate], s.optional(f"{way}_aux_{name}"))
         output, *last = s.add_many(op.replace(reverse=way == "bw"), operands)
         halves.append(output)
@@ -189,10 +166,6 @@ def import_16_bit_lstm(s: Source) -> None:
 _GATES = ("input", "forget", "cell", "output")
 
 
-def _scale(value: Value | None) -> float:
-    return 1.0 if value is None or value.quant is None else value.quant.scale[0]
-
-
 def import_quantized_lstm(s: Source) -> None:
     """QUANTIZED_LSTM: int8 data, a 16-bit cell state."""
     operands = [s.optional(name) for name in LSTM_OPERANDS]
@@ -201,9 +174,11 @@ def import_quantized_lstm(s: Source) -> None:
     result = s.result_quant(0)
     if x.quant is None or last.quant is None or result is None:
         raise s.fail("data or states without scales")
-    power = round(math.log2(_scale(cell)))
-    if abs(2.0**power / _scale(cell) - 1) > _NEAR or power > -9:
-        raise s.fail(f"the cell's scale is {_scale(cell):g}, must be a power of two, at most 2**-9")
+    power = round(math.log2(scale_of(cell)))
+    if abs(2.0**power / scale_of(cell) - 1) > _NEAR or power > -9:
+        raise s.fail(
+            f"the cell's scale is {scale_of(cell):g}, must be a power of two, at most 2**-9"
+        )
     gates = [s.float(f"{gate}_intermediate_scale") for gate in _GATES]
     has_projection = operands[16] is not None
     hidden = s.float("hidden_state_scale") if has_projection else result.scale[0]
@@ -212,21 +187,21 @@ def import_quantized_lstm(s: Source) -> None:
         raise s.fail("a scale of an inner value isn't above 0")
     op = QuantizedLstm(
         input_scales=tuple(
-            _scale(operands[1 + i]) * _scale(x) / gate for i, gate in enumerate(gates)
+            scale_of(operands[1 + i]) * scale_of(x) / gate for i, gate in enumerate(gates)
         ),
         recurrent_scales=tuple(
-            _scale(operands[5 + i]) * _scale(last) / gate for i, gate in enumerate(gates)
+            scale_of(operands[5 + i]) * scale_of(last) / gate for i, gate in enumerate(gates)
         ),
         peephole_scales=tuple(
-            _scale(operands[9 + i]) * 2.0**power / gates[gate] for i, gate in enumerate((0, 1, 3))
+            scale_of(operands[9 + i]) * 2.0**power / gates[gate] for i, gate in enumerate((0, 1, 3))
         ),
-        norm_scales=tuple(_scale(operands[20 + i]) for i in range(4)),
+        norm_scales=tuple(scale_of(operands[20 + i]) for i in range(4)),
         x_zero_point=x.quant.zero_point[0],
         h_zero_point=last.quant.zero_point[0],
         hidden_zero_point=point,
         cell_power=power,
         hidden_scale=2.0**-30 / hidden,
-        projection_scale=_scale(operands[16]) * hidden / result.scale[0],
+        projection_scale=scale_of(operands[16]) * hidden / result.scale[0],
         cell_clip=_clip_code(_clip(s, "cell_clip") / 2.0**power, 32767),
         projection_clip=_clip_code(_clip(s, "projection_clip") / result.scale[0], 127),
     )

@@ -7,7 +7,7 @@ import numpy as np
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
-from nnconv.ir.types import Dim, Shape
+from nnconv.ir.types import Shape
 from nnconv.ops.gather import Gather, GatherNd, OneHot, Reduction, ScatterNd, TopK
 from nnconv.ops.quantize import Cast
 from nnconv.ops.rewrite import reshaped
@@ -15,26 +15,9 @@ from nnconv.ops.shape import Fill
 from nnconv.ops.slices import Reverse
 
 
-def _check_range(s: Source, indices: Value, extent: Dim) -> None:
-    """See that constant indices lie within an extent; none counts from the end."""
-    data = indices.data
-    if data is None or not data.size or not isinstance(extent, int):
-        return
-    for index in (data.min(), data.max()):
-        if not 0 <= index < extent:
-            raise s.fail(f"index {index} is out of range for an extent of {extent}")
-
-
-def _check_tuples(s: Source, indices: Value, shape: Shape) -> None:
-    """See that constant tuples of indices lie within the extents; negative ones count back."""
-    data = indices.data
-    if data is None or not data.size or shape is None:
-        return
-    for place, extent in enumerate(shape[: data.shape[-1]]):
-        if isinstance(extent, int):
-            for index in (data[..., place].min(), data[..., place].max()):
-                if not -extent <= index < extent:
-                    raise s.fail(f"index {index} is out of range for an extent of {extent}")
+def _addressed(indices: Value, table: Value) -> Shape:
+    """The extents that tuples of indices count along."""
+    return (table.shape or ())[: indices.data.shape[-1]] if indices.data is not None else ()
 
 
 def import_gather(s: Source) -> None:
@@ -43,14 +26,14 @@ def import_gather(s: Source) -> None:
     if number is None:
         raise s.unsupported("the axis is computed at run time")
     axis = s.axis(number, s.rank(x))
-    _check_range(s, indices, (x.shape or ())[axis])
+    s.check_indices(indices, (x.shape or ())[axis : axis + 1], from_end=False)
     s.emit(Gather(axis=axis), [x, indices])
 
 
 def import_gather_nd(s: Source) -> None:
     """GATHER_ND."""
     x, indices = s.operand("input"), s.operand("indices")
-    _check_tuples(s, indices, x.shape)
+    s.check_indices(indices, _addressed(indices, x))
     s.emit(GatherNd(), [x, indices])
 
 
@@ -101,7 +84,7 @@ def import_scatter_nd(s: Source) -> None:
     if whole:
         updates = s.add(Cast(dtype=DType.INT32), [updates])
     base = _zeros(s, "shape", updates)
-    _check_tuples(s, indices, base.shape)
+    s.check_indices(indices, _addressed(indices, base))
     op = ScatterNd(reduction=Reduction.ADD)
     if whole:
         s.emit(Cast(dtype=DType.BOOL), [s.add(op, [base, indices, updates])])
@@ -113,7 +96,7 @@ def import_sparse_to_dense(s: Source) -> None:
     """SPARSE_TO_DENSE: into zeros."""
     indices, values = s.of_rank(s.operand("indices"), 2), s.integers(s.stored("values"))
     base = _zeros(s, "sparseShape", values)
-    _check_tuples(s, indices, base.shape)
+    s.check_indices(indices, _addressed(indices, base))
     s.emit(ScatterNd(), [base, indices, values])
 
 

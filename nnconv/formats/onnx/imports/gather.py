@@ -23,18 +23,14 @@ def _indices(src: Source, place: int, extents: Shape) -> tuple[Value, bool]:
     data = value.data
     if data is None or not extents:
         return value, value.dtype.is_signed and src.scope.file.source == "onnx"
+    src.check_indices(value, extents)
     columns = data.reshape(-1, len(extents)).astype(np.int64)
     if not columns.size:
         return value, False
     moved = columns.copy()
     for column, extent in enumerate(extents):
-        low, high = int(columns[:, column].min()), int(columns[:, column].max())
-        if not isinstance(extent, int):
-            continue
-        if not -extent <= low <= high < extent:
-            seen = low if low < -extent else high
-            raise src.fail(f"index {seen} is out of range for an extent of {extent}")
-        moved[:, column] += extent * (columns[:, column] < 0)
+        if isinstance(extent, int):
+            moved[:, column] += extent * (columns[:, column] < 0)
     if moved.min() < 0:
         return value, True
     if columns.min() >= 0:

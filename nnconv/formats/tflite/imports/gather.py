@@ -8,7 +8,7 @@ from nnconv.formats.tflite.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import Shape, TensorType
+from nnconv.ir.types import TensorType
 from nnconv.ops.elementwise import Mul
 from nnconv.ops.gather import (
     Gather,
@@ -32,30 +32,8 @@ def import_gather(s: Source) -> None:
     batch = s.options.int("batch_dims")
     if batch < 0:
         batch += s.rank(indices)
-    _check_range(s, indices, (x.shape or ())[axis : axis + 1])
+    s.check_indices(indices, (x.shape or ())[axis : axis + 1])
     s.emit(Gather(axis=axis, batch_dims=batch), [x, indices])
-
-
-def _check_range(s: Source, indices: Value, extents: Shape) -> None:
-    """See that constant indices lie within the extents that they count along.
-
-    There is one extent for all of them, or one for each place along their last axis. A negative one
-    counts from the end.
-
-    Raises:
-        InvalidModelError: when one doesn't. Runtimes fail on it when they run, or read what isn't
-            theirs.
-    """
-    data = indices.data
-    if data is None or not data.size or not extents:
-        return
-    columns = data.reshape(-1, len(extents))
-    for column, extent in enumerate(extents):
-        if not isinstance(extent, int):
-            continue
-        for index in (columns[:, column].min(), columns[:, column].max()):
-            if not -extent <= index < extent:
-                raise s.fail(f"index {index} is out of range for an extent of {extent}")
 
 
 def import_gather_nd(s: Source) -> None:
@@ -63,7 +41,7 @@ def import_gather_nd(s: Source) -> None:
     table, indices = s.operand(0), s.operand(1)
     depth = indices.shape[-1] if indices.shape else None
     if isinstance(depth, int) and table.shape is not None and depth <= len(table.shape):
-        _check_range(s, indices, table.shape[:depth])
+        s.check_indices(indices, table.shape[:depth])
     s.emit(GatherNd(), [table, indices])
 
 
@@ -73,7 +51,7 @@ def import_embedding_lookup(s: Source) -> None:
     Rows are picked before they are dequantized, so that a run touches only what it asks for.
     """
     ids, table = s.operand(0), s.operand(1)
-    _check_range(s, ids, (table.shape or ())[:1])
+    s.check_indices(ids, (table.shape or ())[:1])
     if not (table.dtype.is_integer and s.output_type().dtype is DType.FLOAT32):
         s.emit(Gather(axis=0), [table, ids])
         return
