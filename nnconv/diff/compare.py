@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Graph, Node, Value
+from nnconv.ir.graph import HYBRID_MARK, Graph, Node, Value
 from nnconv.ir.op import QuantRule
 
 FLOAT_TOLERANCE = 1e-4
@@ -86,11 +86,14 @@ def distance(actual: np.ndarray, expected: np.ndarray) -> Distance:
     return Distance(float(gap.max()), float(largest))
 
 
-def tolerance_of(value: Value, graph: Graph, *, rounds_apart: bool = False) -> Tolerance:
+def tolerance_of(
+    value: Value, graph: Graph, *, rounds_apart: bool = False, hybrids: bool = False
+) -> Tolerance:
     """The tolerance that an output's type, and what leads to it, call for.
 
     With ``rounds_apart`` one runtime alone rounds each result of halves to them, as the reference
-    does; others compute with them in float32.
+    does; others compute with them in float32. With ``hybrids`` weights that are marked as read
+    beside floats are read so by one of the two.
     """
     nodes = _nodes_behind(value, graph)
     if any(_draws(node) for node in nodes):
@@ -100,7 +103,7 @@ def tolerance_of(value: Value, graph: Graph, *, rounds_apart: bool = False) -> T
         return Tolerance("steps", 1, "quantized: runtimes round halves differently")
     if not value.dtype.is_float and value.dtype not in (DType.COMPLEX64, DType.COMPLEX128):
         return Tolerance("exact", 0, f"{value.dtype}: no rounding is involved")
-    if any(_is_dynamic(node) for node in nodes):
+    if any(_is_dynamic(node) or (hybrids and _is_marked(node)) for node in nodes):
         why = "int8 weights with float activations: LiteRT rounds the activations to 8 bits itself"
         return Tolerance("relative", DYNAMIC_TOLERANCE, why)
     rounded = _roundings(nodes) * HALF_STEP if rounds_apart else 0.0
@@ -157,6 +160,12 @@ def _is_dynamic(node: Node) -> bool:
         and node.outputs[0].dtype.is_float
         and any(v.type.has_codes for v in weights)
     )
+
+
+def _is_marked(node: Node) -> bool:
+    """Whether a node reads weights that are noted as what TFLite's kernels read beside floats."""
+    constants = (v for v in node.inputs if v is not None and v.is_const)
+    return any(v.origin.op == HYBRID_MARK for v in constants)
 
 
 def _last_step(value: Value, nodes: list[Node]) -> float:

@@ -327,3 +327,22 @@ def test_open_extents_are_tried_longer_too(tmp_path):
     assert [note.split(":")[0] for note in found.notes] == [
         "with other extents the source itself fails"
     ] * 2
+
+
+def test_weights_that_litert_reads_beside_floats_are_allowed_its_rounding_on_the_way_back(tmp_path):
+    rng = np.random.default_rng(0)
+    b = TfliteBuilder()
+    codes = rng.integers(-127, 128, (64, 128), np.int8)
+    x = b.input("x", "float32", (4, 128))
+    weights = b.const(codes, quant=([0.01], [0]))
+    y = b.op("FULLY_CONNECTED", [x, weights, None], [("float32", (4, 64))])
+    b.output(b.op("ABS", [y], [("float32", (4, 64))]))
+    source, there, back = (tmp_path / name for name in ("a.tflite", "a.onnx", "b.tflite"))
+    source.write_bytes(b.build())
+    nnconv.convert(source, there)
+    verification = nnconv.convert(there, back, verify=True).verification
+    assert verification.passed
+    assert verification.outputs[0].max_abs > 0
+    assert "rounds the activations" in verification.outputs[0].why
+    again = nnconv.convert(there, tmp_path / "b.nnapi", verify=True).verification
+    assert "rounds the activations" not in again.outputs[0].why
