@@ -40,6 +40,12 @@ class Bounds(NamedTuple):
 
 _ANY = Bounds(-math.inf, math.inf)
 
+_EXTENTS = (s.ShapeOf, s.Rank, g.NonZero)
+"""Ops that give extents, or places along them."""
+
+_COUNTS = (s.Size, g.Unique, g.UniqueSlices)
+"""Ops whose integers, beside what they pick, count elements."""
+
 _PICKS = (g.Gather, g.GatherNd, g.GatherElements, Slice, s.Tile, s.BroadcastTo, s.Reshape, Reverse)
 """Ops that give numbers of their first operand."""
 
@@ -62,9 +68,11 @@ def _bounds(value: Value, known: dict[Value, Bounds], depth: int) -> Bounds:
 def _found(value: Value, known: dict[Value, Bounds], depth: int) -> Bounds:
     own = _of_type(value.dtype)
     if value.data is not None:
-        if not value.data.size or value.dtype not in _REAL:
+        if not value.data.size:
+            return Bounds(0, 0)
+        if value.dtype not in _REAL:
             return own
-        data = value.data.astype(np.float64)
+        data = value.data
         return Bounds(float(data.min()), float(data.max())) if np.isfinite(data).all() else _ANY
     node = value.producer
     if node is None or not depth or value.type.has_codes:
@@ -81,7 +89,10 @@ def _of_type(dtype: DType) -> Bounds:
 
 
 _REAL = frozenset(
-    {DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.FLOAT32}
+    {
+        *(DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16),
+        *(DType.INT32, DType.INT64, DType.FLOAT32),
+    }
 )
 
 
@@ -89,9 +100,11 @@ def _of_node(node: Node, value: Value, known: dict[Value, Bounds], depth: int) -
     op, data = node.op, [v for v in node.inputs if v is not None]
     if isinstance(op, ArgExtreme) or (isinstance(op, g.TopK) and value.index):
         extent = data[0].shape[op.axis] if data[0].shape else None
-        return Bounds(0, extent - 1) if isinstance(extent, int) and extent else _ANY
-    if isinstance(op, s.ShapeOf):
+        return Bounds(0, extent - 1 if isinstance(extent, int) and extent else _MOST_EXTENT)
+    if isinstance(op, _EXTENTS):
         return Bounds(0, _MOST_EXTENT)
+    if isinstance(op, _COUNTS) and (value.index or isinstance(op, s.Size)):
+        return Bounds(0, DType.INT32.int_range[1])
     if isinstance(op, e.Clip):
         low, high = _bounds(data[0], known, depth)
         return Bounds(min(max(low, op.low), op.high), max(min(high, op.high), op.low))

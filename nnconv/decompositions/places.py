@@ -12,67 +12,17 @@ import numpy as np
 from nnconv.decompositions.bounds import bounds_of
 from nnconv.decompositions.extents import as_int32, ints, scalar, shape_of
 from nnconv.ir.builder import Builder
-from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ir.types import static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops import gather as g
 from nnconv.ops import shape as s
-from nnconv.ops.quantize import Cast
-from nnconv.ops.reduce import ArgExtreme, ReduceProd, ReduceSum
-from nnconv.ops.slices import Slice
-
-_DEPTH = 12
-"""How far back the origin of indices is followed."""
-
-_MOVES = (
-    Cast,
-    s.BroadcastTo,
-    s.Concat,
-    s.Identity,
-    s.Reshape,
-    s.Split,
-    s.Squeeze,
-    s.Stack,
-    s.Tile,
-    s.Transpose,
-    s.Unsqueeze,
-    s.Unstack,
-    g.Gather,
-    g.GatherNd,
-    Slice,
-)
-"""Ops that give their data operands' numbers on."""
+from nnconv.ops.reduce import ReduceProd, ReduceSum
 
 
-def never_negative(value: Value, depth: int = _DEPTH) -> bool:
+def never_negative(value: Value) -> bool:
     """Whether integers can be told not to be negative from how they are made."""
-    if value.data is not None:
-        return not value.data.size or bool(value.data.min() >= 0)
-    if value.dtype is DType.BOOL or (value.dtype.is_integer and not value.dtype.is_signed):
-        return True
-    node = value.producer
-    if node is None or not depth:
-        return False
-    op = node.op
-    if isinstance(op, s.ShapeOf | s.Size | s.Rank | ArgExtreme | g.NonZero):
-        return True
-    if isinstance(op, g.TopK | g.Unique | g.UniqueSlices) and value.index:
-        return True
-    if isinstance(op, e.Maximum):
-        return any(v is not None and never_negative(v, depth - 1) for v in node.inputs)
-    if isinstance(op, e.FloorMod):
-        divisor = node.inputs[1]
-        return divisor is not None and never_negative(divisor, depth - 1)
-    if isinstance(op, e.Clip):
-        return op.low >= 0
-    if isinstance(op, (e.Add, e.Mul, e.Minimum, *_MOVES)):
-        picks = isinstance(op, g.Gather | g.GatherNd | Slice)
-        data = node.inputs[:1] if picks else node.inputs
-        return all(v is None or never_negative(v, depth - 1) for v in data)
-    if isinstance(op, e.Select):
-        return all(v is not None and never_negative(v, depth - 1) for v in node.inputs[1:])
-    return False
+    return bounds_of(value).low >= 0
 
 
 def from_front(b: Builder, indices: Value, extents: Value) -> Value:

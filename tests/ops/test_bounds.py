@@ -10,7 +10,7 @@ from nnconv.decompositions.bounds import bounds_of
 from nnconv.ir import Builder, DType, Graph
 from nnconv.ops import elementwise as e
 from nnconv.ops import shape as s
-from nnconv.ops.gather import Gather
+from nnconv.ops.gather import Gather, NonZero
 from nnconv.ops.quantize import Cast, LooseCast
 from nnconv.ops.reduce import ArgMax
 from nnconv.ops.slices import Slice
@@ -57,6 +57,18 @@ CASES = {
     ),
     "picked": (lambda b: b.add(Gather(axis=0), [of_bytes(b), number([0])(b)]), -128, 127),
     "place": (lambda b: b.add(ArgMax(axis=1), [b.input("x", F32, (2, 9))]), 0, 8),
+    "place in an open extent": (
+        lambda b: b.add(ArgMax(axis=1), [b.input("x", F32, (2, None))]), 0, (1 << 24) - 1
+    ),
+    "place counted": (
+        lambda b: b.add(
+            e.Add(), [b.add(NonZero(), [b.input("x", F32, (2, 3))]), b.const(np.array(2))]
+        ),
+        2, (1 << 24) + 1,
+    ),
+    "elements": (lambda b: b.add(s.Size(), [b.input("x", F32, (None,))]), 0, 2**31 - 1),
+    "empty": (number(np.zeros((0, 2))), 0, 0),
+    "long": (lambda b: b.const(np.array([-5, 1 << 40])), -5, 1 << 40),
     "floats cut": (
         lambda b: b.add(
             LooseCast(dtype=I32),
@@ -83,10 +95,11 @@ def test_bounds(name):
     feeds = []
     for value in graph.inputs:
         kind = value.dtype.numpy
-        wide = rng.normal(scale=99, size=value.shape)
+        shape = [4 if extent is None else extent for extent in value.shape]
+        wide = rng.normal(scale=99, size=shape)
         if value.dtype.is_integer:
-            wide = rng.integers(*value.dtype.int_range, value.shape, endpoint=True)
+            wide = rng.integers(*value.dtype.int_range, shape, endpoint=True)
         feeds.append(wide.astype(kind))
     (seen,) = run_graph(graph, feeds)
-    assert low <= seen.min()
-    assert seen.max() <= high
+    assert (low <= seen).all()
+    assert (seen <= high).all()
