@@ -144,7 +144,7 @@ def to_nnapi(
         feature_level: NNAPI's feature level that the result must be valid at; the newest when None.
         io_layout: see ``to_tflite``.
         int8: ``resign`` and ``keep`` both leave 8-bit codes their signs where the level knows them.
-        quant: see ``to_tflite``.
+        quant: ``keep`` and ``integer`` keep codes; ``float`` as in ``to_tflite``.
 
     Raises:
         UnsupportedError: NNAPI can't hold a node at this level; all of those are listed.
@@ -270,7 +270,7 @@ def to_nnrt(
         api: the version of the API, 1 or 2, that the result must be valid in; the newest when None.
         io_layout: see ``to_tflite``.
         int8: see ``to_tflite``; NNRt's operations take signed codes alone.
-        quant: see ``to_tflite``.
+        quant: ``keep`` and ``integer`` keep codes; ``float`` as in ``to_tflite``.
 
     Raises:
         UnsupportedError: NNRt can't hold a node in this version; all of those are listed.
@@ -411,8 +411,8 @@ def to_onnx(
             edge; ``keep`` and ``nhwc`` leave them as the source has them.
         int8: ``resign`` keeps int8 activations as uint8 inside (fast on x64), ``keep`` leaves
             the signs.
-        quant: ``keep`` computes as the model says, ``float`` in floats between the quantized inputs
-            and outputs.
+        quant: ``keep`` and ``integer`` compute as the model says, ``float`` in floats
+            between the quantized inputs and outputs.
 
     Raises:
         UnsupportedError: ONNX can't hold a node; all of those are listed.
