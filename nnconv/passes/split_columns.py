@@ -92,14 +92,16 @@ def _split(node: Node, outputs: set[Value]) -> bool:
     if merged is None:
         return False
     behind = _spread(y, outputs)
-    count = 1
-    if behind is not None:
+    if behind is None:
+        merged, count = _sets_beside(merged, y, outputs)
+    else:
         times = _channels(y) // _channels(behind.outputs[0])
         found = _one_set(merged, times)
-        if found is not None:
-            merged, count = found, times
+        merged, count = (merged, 1) if found is None else (found, times)
     result = behind.outputs[0] if behind is not None and count > 1 else y
     windows = None if result.shape is None else result.shape[2]
+    if behind is None and isinstance(windows, int):
+        windows *= count
     if not isinstance(windows, int) or merged.step % merged.channels:
         return False
     filters, before = _in_columns(merged)
@@ -123,6 +125,8 @@ def _split(node: Node, outputs: set[Value]) -> bool:
         y.type = result.type
         y.name = result.name
         _stand_in(node, result, outputs)
+    elif count > 1:
+        _merge_again(node, count)
     return True
 
 
@@ -146,6 +150,23 @@ def _spread(y: Value, outputs: set[Value]) -> Node | None:
     if old is None or new is None or old[0] * old[1] != new[0] * new[1]:
         return None
     return reader if new[1] and old[1] % new[1] == 0 and old[1] > new[1] else None
+
+
+def _sets_beside(merged: _Merged, y: Value, outputs: set[Value]) -> tuple[_Merged, int]:
+    """The one set of filters and how often it is there, where a convolution takes them as they are.
+
+    Two that were merged in a row have no Reshape between them.
+    """
+    known = y.shape is not None and len(y.shape) == 4 and isinstance(y.shape[2], int)
+    reader = y.uses[0].node if y.use_count == 1 and y not in outputs else None
+    if reader is None or not known or not isinstance(reader.op, Conv2D) or reader.op.groups != 1:
+        return merged, 1
+    most = merged.step // merged.channels
+    for times in range(most, 1, -1):
+        found = _one_set(merged, times) if most % times == 0 else None
+        if found is not None:
+            return found, times
+    return merged, 1
 
 
 def _one_set(merged: _Merged, times: int) -> _Merged | None:
@@ -253,6 +274,22 @@ def _put(node: Node, x: Value, codes: Value, bias: Value | None) -> None:
         kind = TensorType(old.dtype, codes.shape, old.quant)
         weights = builder.add_typed(maker.op, [codes], [kind], names=[old.name])[0]
     node.set_inputs([x, weights] if bias is None and len(node.inputs) < 3 else [x, weights, bias])
+
+
+def _merge_again(node: Node, count: int) -> None:
+    """Let what reads a result, of which ``count`` columns were one, read them as such."""
+    y, graph = node.outputs[0], node.graph
+    assert graph is not None
+    assert y.shape is not None
+    old, uses = y.type, list(y.uses)
+    count_of, rows, columns, _ = y.shape
+    assert isinstance(columns, int)
+    y.type = old.with_shape((count_of, rows, columns * count, _channels(y) // count))
+    shape = (count_of if isinstance(count_of, int) else -1, *old.shape[1:])
+    builder = Builder(graph, before=uses[0].node, origin=node.origin)
+    (wide,) = builder.add_typed(Reshape(shape=shape), [y], [old])
+    for use in uses:
+        use.node.replace_input_with(use.index, wide)
 
 
 def _stand_in(node: Node, result: Value, outputs: set[Value]) -> None:

@@ -185,3 +185,32 @@ def test_what_is_no_merge_stays(reason):
         constant = b.add(Neg(), [constant])
     b.graph.outputs = [b.add(op, [wide, constant])]
     assert not _split(b.graph)
+
+
+def test_merged_columns_of_two_in_a_row_are_split_again():
+    b = _net("codes", shape=(2, 5, 8, 4), window=(3, 3, 8), stride=(1, 1))
+    (y,) = b.graph.outputs
+    rng = np.random.default_rng(2)
+    weights = b.const(
+        rng.integers(1, 127, (8, 3, 3, 1)).astype(np.int8), quant=Quant.per_tensor(0.1, 0)
+    )
+    op = Conv2D(
+        layout=Layout.NHWC,
+        stride=(1, 1),
+        dilation=(1, 1),
+        padding=Padding((1, 1), (1, 1)),
+        groups=8,
+    )
+    b.graph.outputs = [b.add(op, [y, weights, None], name="z", quant=Quant.per_tensor(9.0, 0))]
+    wanted = [(n.op, n.operand(1).data) for n in b.graph.nodes]
+    model = Model([Signature("", b.graph)])
+    assert "merge_columns" in run_passes(
+        model, [MergeColumnsPass(), TidyPass(settled=True), PrunePass()]
+    )
+    assert [type(n.op) for n in b.graph.nodes] == [Reshape, Conv2D, Conv2D, Reshape]
+    assert _split(b.graph)
+    run_passes(model, [TidyPass(settled=True), PrunePass()])
+    found = [(n.op, n.operand(1).data) for n in b.graph.nodes]
+    assert [o for o, _ in found] == [o for o, _ in wanted]
+    for (_, seen), (_, data) in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(seen, data)
