@@ -47,7 +47,7 @@ from nnconv.ir.quant import dequantize
 from nnconv.ir.types import static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops.quantize import Cast, LooseCast
-from nnconv.ops.shape import BroadcastTo, Identity
+from nnconv.ops.shape import BroadcastTo, Identity, Unsqueeze
 
 
 def _operands(node: Node) -> list[Value]:
@@ -158,6 +158,20 @@ def spread(node: Node, b: Builder) -> Sequence[Value] | None:
         return None
     whole = [x if x.shape == shape else b.add(BroadcastTo(shape=shape), [x]) for x in operands]
     return [b.add(node.op, whole)]
+
+
+def of_one_rank(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The op on data that have as many dimensions as the one element beside them."""
+    operands, y = _operands(node), node.outputs[0]
+    rank = max((x.type.rank or 0 for x in operands), default=0)
+    low = [x for x in operands if x.data is None and x.type.rank is not None and x.type.rank < rank]
+    if len(operands) != 2 or len(low) != 1:
+        return None
+    (x,) = low
+    axes = tuple(range(rank - (x.type.rank or 0)))
+    raised = b.add(Unsqueeze(axes=axes), [x], quant=x.quant)
+    pair = [raised if v is x else v for v in operands]
+    return [b.add(node.op, pair, quant=y.quant, dtype=y.dtype)]
 
 
 def angle_by_polynomial(node: Node, b: Builder) -> Sequence[Value] | None:
@@ -284,7 +298,11 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.Round: (of_integers, round_of_bounded, round_by_adding),
     e.Abs: (abs_by_greatest,),
     e.Neg: (opposite_by_product,),
-    e.Minimum: (least_by_greatest, least_by_sum),
+    e.Add: (of_one_rank,),
+    e.Sub: (of_one_rank,),
+    e.Mul: (of_one_rank,),
+    e.Maximum: (of_one_rank,),
+    e.Minimum: (of_one_rank, least_by_greatest, least_by_sum),
     e.Less: (less_by_both_ways,),
     e.Greater: (turned_around(e.Less),),
     e.GreaterEqual: (turned_around(e.LessEqual),),
@@ -306,15 +324,15 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.PRelu: (prelu_by_extremes,),
     e.AddN: (add_by_pairs,),
     e.Clip: (unchanged, clip_of_unsigned, clip_by_extremes),
-    e.Div: (quotient, divide, toward_zero),
+    e.Div: (of_one_rank, quotient, divide, toward_zero),
     e.FloorDiv: (quotient, floor_of_quotient),
     e.FloorMod: (remainder, rest_of_quotient),
-    e.Pow: (power,),
+    e.Pow: (of_one_rank, power),
     e.BitwiseXor: (bitwise_xor, xor_by_table),
     e.RightShift: (shift_by_division,),
     e.HardSwish: (hard_swish_by_clip,),
     e.Sign: (sign_by_clip,),
-    e.SquaredDifference: (square_of_difference,),
+    e.SquaredDifference: (of_one_rank, square_of_difference),
     e.LeakyRelu: (leaky_relu_by_slope,),
     e.Gelu: (gelu_by_parts,),
     e.ZerosLike: (zeros_of_shape,),

@@ -17,7 +17,7 @@ from nnconv.ops import numeric as n
 from nnconv.ops import product as p
 from nnconv.ops import reduce as r
 from nnconv.ops.pool import AveragePool3D
-from nnconv.ops.quantize import Dequantize
+from nnconv.ops.quantize import Dequantize, Quantize
 from nnconv.ops.slices import Pad
 from nnconv.ops.spatial import Padding
 from support.onnx_spine import IrCase, check_ir
@@ -198,3 +198,27 @@ def test_codes_of_one_type_become_codes_of_another(op: Op, tmp_path: Path) -> No
         return b.add_typed(op, [x], [TensorType(DType.INT8, SHAPE, Y[DType.INT8])])[0]
 
     check_tflite(TfliteCase("types", build, options={"int8": "keep"}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "op", [e.Add(), e.Sub(), e.Mul(), e.Div(), e.Maximum(), e.SquaredDifference()], ids=repr
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_one_element_gives_the_dimensions_that_it_has(op: Op, first: bool, tmp_path: Path) -> None:
+    """XNNPACK makes tables of such chains, and would leave out the dimensions put in."""
+    before, between, after = X[DType.INT8], Y[DType.INT8], Quant.per_tensor(1 / 256, -128)
+
+    def build(b: Builder) -> list[Value]:
+        x = b.input("x", DType.INT8, (2, 3), quant=before)
+        one = b.const(np.full((1, 1, 1), 61, np.int8), quant=before)
+        coded = b.add(op, [one, x] if first else [x, one], quant=between)
+        real = b.add(Dequantize(dtype=DType.FLOAT32), [x])
+        two = b.const(np.full((1, 1, 1), 2, np.float32))
+        found = b.add(op, [two, real] if first else [real, two])
+        return [
+            b.add(e.Sigmoid(), [coded], quant=after),
+            b.add(Quantize(dtype=DType.INT8), [found], quant=between),
+        ]
+
+    codes = np.array([[5, 20, 90], [0, 37, 127]], np.int8)
+    check_tflite(TfliteCase("rank", build, [codes]), tmp_path)

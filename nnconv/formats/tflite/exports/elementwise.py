@@ -27,7 +27,7 @@ from nnconv.ir.dtype import BOOLS, DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import TensorType
+from nnconv.ir.types import TensorType, element_count
 from nnconv.ops import elementwise as e
 
 _F32_I32 = FLOAT32 | {DType.INT32}
@@ -111,6 +111,22 @@ def _check_types(node: Node, t: Target) -> None:
         raise t.to_floats(f"`{y.name}` is {y.type}, of another type than what it is made of")
 
 
+def _check_ranks(node: Node, t: Target) -> None:
+    """See that no operand of one element has more dimensions than the data beside it.
+
+    XNNPACK makes tables of ops on codes that follow one another where such an operand is constant,
+    and these keep the shape of the data.
+    """
+    for x, other in (node.inputs, node.inputs[::-1]):
+        if x is None or x.data is not None or other is None or other.shape is None:
+            continue
+        if x.type.rank in range(len(other.shape)) and element_count(other.shape) == 1:
+            raise t.refused(f"`{other.name}` has one element, but more dimensions than `{x.name}`")
+
+
+_TABLED = (e.Maximum, e.Minimum, e.SquaredDifference)
+
+
 def export_plain(node: Node, t: Target) -> None:
     """An operator without options."""
     form = FORMS[type(node.op)]
@@ -120,6 +136,8 @@ def export_plain(node: Node, t: Target) -> None:
         _check_zero_point(value, t)
     if form.name in _COMPARISONS:
         _check_compared(node, t)
+    if isinstance(node.op, _TABLED):
+        _check_ranks(node, t)
     if isinstance(node.op, e.Atan2 | e.AddN) and any(
         v is None or v.shape != y.shape for v in node.inputs
     ):
@@ -168,6 +186,7 @@ def export_arithmetic(node: Node, t: Target) -> None:
     for value in (*node.inputs, y):
         _check_zero_point(value, t)
     t.check_speed(node)
+    _check_ranks(node, t)
     fields: dict[str, Any] = {"fused_activation_function": t.activation(op.activation)}
     if y.type.has_codes and y.dtype is DType.INT16 and not isinstance(op, e.Mul):
         fields["pot_scale_int16"] = False
@@ -200,6 +219,7 @@ def export_pow(node: Node, t: Target) -> None:
     y = node.outputs[0]
     x, exponent = node.operand(0), node.operand(1)
     t.require(node, plain=FLOAT32)
+    _check_ranks(node, t)
     known = exponent.data
     steps: tuple[str, ...] = ()
     if known is not None and known.size and x.shape == y.shape:
