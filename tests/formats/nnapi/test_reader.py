@@ -91,6 +91,29 @@ def test_inputs_may_be_left_out():
     assert model.outputs[0].shape == (2,)
 
 
+@pytest.mark.parametrize(
+    ("shape", "axes", "stated", "wanted"),
+    [
+        ((1, 1), [0, 1], (1,), (1,)),
+        ((1, 1), [0, -1], (0,), (1,)),
+        ((1,), [0], (), (1,)),
+        ((1, 3), [0, 0], (3,), (3,)),
+        ((1, 3, 1), [-1, 2], (0, 3), (1, 3)),
+        ((1, 3, 1), [2, 0], (0,), (3,)),
+        ((1, 2, 3), [0], (0, 0), (2, 3)),
+    ],
+)
+def test_axes_given_at_run_time_leave_one_dimension_at_least(shape, axes, stated, wanted):
+    """They may repeat, too."""
+    b = NnapiBuilder()
+    x, dropped = b.input(FLOAT, shape), b.input(OperandCode.TENSOR_INT32, (len(axes),))
+    b.run(OperationCode.SQUEEZE, [x, dropped], [b.output(FLOAT, stated)])
+    graph = import_model(b.model()).graph
+    numbers = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    (found,) = run_graph(graph, [numbers, np.asarray(axes, np.int32)])
+    np.testing.assert_array_equal(found, numbers.reshape(wanted))
+
+
 def test_what_breaks_a_rule_is_refused():
     model = add_model()
     model.main.operands[2].value = np.asarray(9, np.int32)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nnconv.formats.nnapi.importer import Importer, Source
-from nnconv.ir.types import static_shape
+from nnconv.ir.graph import Value
+from nnconv.ir.types import element_count, static_shape
 from nnconv.ops import shape as o
 from nnconv.ops.dynamic import DynamicSqueeze
 
@@ -27,7 +28,7 @@ def import_squeeze(s: Source) -> None:
     if s.has("axes"):
         named = s.ints("axes")
         if named is None:
-            s.emit(DynamicSqueeze(), [x, s.operand("axes")])
+            _squeeze_open(s, x, s.operand("axes"))
             return
         axes = tuple(sorted({s.axis(axis, rank) for axis in named}))
     else:
@@ -38,6 +39,22 @@ def import_squeeze(s: Source) -> None:
         s.emit(o.Reshape(shape=(1,)), [x])
         return
     s.emit(o.Squeeze(axes=axes), [x])
+
+
+def _squeeze_open(s: Source, x: Value, axes: Value) -> None:
+    """SQUEEZE of axes computed at run time.
+
+    Where they repeat or are all that there is, only what the model says of the output tells how
+    many dimensions are left.
+    """
+    stated, count = s.output().dimensions, element_count(axes.shape)
+    left = None if x.type.rank is None or count is None else x.type.rank - count
+    if stated and len(stated) != left and stated.count(0) <= 1:
+        s.emit(o.Reshape(shape=tuple(extent or -1 for extent in stated)), [x])
+    elif left is not None and left < 1:
+        s.emit(o.Reshape(shape=(1,)), [x])
+    else:
+        s.emit(DynamicSqueeze(), [x, axes])
 
 
 def import_expand_dims(s: Source) -> None:
