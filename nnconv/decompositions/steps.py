@@ -18,7 +18,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Value
 from nnconv.ir.types import Dim, TensorType, static_shape
 from nnconv.ops.control import While
-from nnconv.ops.elementwise import Add, FloorDiv, Less, Minimum, Mul, Select, Sub
+from nnconv.ops.elementwise import Add, FloorDiv, Less, Maximum, Minimum, Mul, Select, Sub
 from nnconv.ops.gather import Gather
 from nnconv.ops.rewrite import constant_behind
 from nnconv.ops.shape import Concat, Fill, Reshape, ShapeOf, Stack, Unsqueeze
@@ -388,7 +388,9 @@ def _in_chunks(scope: Scope, units: _Units, states: Sequence[Value]) -> tuple[Va
     else:
         more = b.add(Add(), [limit, _int32(b, size - 1)])
         chunks = b.add(FloorDiv(), [more, _int32(b, size)])
-        whole = _room(b, b.add(Mul(), [chunks, _int32(b, rows)]), units, states[0])
+        # LiteRT prepares a turn even where there is none, and then a chunk has to fit as well.
+        some = b.add(Maximum(), [chunks, _int32(b, 1)])
+        whole = _room(b, b.add(Mul(), [some, _int32(b, rows)]), units, states[0])
     part = _room(b, rows, units, states[0])
 
     def chunk(s: Scope, number: Value, before: list[Value]) -> list[Value]:

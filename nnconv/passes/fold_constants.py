@@ -13,6 +13,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from nnconv.errors import BackendError
+from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op, Role
 from nnconv.ir.types import TensorType, element_count, static_shape
@@ -25,6 +26,7 @@ from nnconv.ops.shape import (
     Reshape,
     ShapeOf,
     Size,
+    Split,
     Squeeze,
     Transpose,
     Unsqueeze,
@@ -107,11 +109,35 @@ class _Walk:
         """Let results without elements be constants."""
         if not self.empty:
             return False
+        if isinstance(node.op, Split) and 0 in node.op.sizes:
+            return self._fold_parts(node, node.op)
         shapes = [static_shape(value.shape) for value in node.outputs]
         if not shapes or any(shape is None or 0 not in shape for shape in shapes):
             return False
         kinds = [value.dtype.numpy for value in node.outputs]
         self._replace(node, [np.empty(s or (), k) for s, k in zip(shapes, kinds, strict=True)])
+        return True
+
+    def _fold_parts(self, node: Node, op: Split) -> bool:
+        """Let parts without elements be constants, and the others all that there are."""
+        builder = Builder(self.graph, before=node, origin=node.origin)
+        kept = [v for v, size in zip(node.outputs, op.sizes, strict=True) if size]
+        shapes = [static_shape(v.shape) for v in node.outputs if v not in kept]
+        if not kept or any(shape is None for shape in shapes):
+            return False
+        sizes = tuple(size for size in op.sizes if size)
+        kinds, names = [v.type for v in kept], [v.name for v in kept]
+        new = iter(builder.add_typed(op.replace(sizes=sizes), node.inputs, kinds, names=names))
+        for value in node.outputs:
+            if value in kept:
+                part = next(new)
+            else:
+                data = np.empty(static_shape(value.shape) or (), value.dtype.numpy)
+                part = Value(value.name, value.type, data=data, origin=value.origin)
+            value.replace_all_uses_with(part)
+            self._folded[value] = part
+        self.graph.remove(node)
+        self.modified = True
         return True
 
     def _fold(self, node: Node) -> bool:

@@ -310,6 +310,8 @@ def test_a_sequence_of_any_length(tmp_path: Path) -> None:
     check_against_onnxruntime(
         made, *([normal(*shape)] for shape in ((5, 2, 3), (1, 1, 3), (7, 3, 3))), tolerance=1e-4
     )
+    (nothing,) = made.run(normal(0, 2, 3))
+    assert nothing.shape == (0, 1, 2, 4)
 
 
 def test_onnx_ops_that_are_functions_of_others(tmp_path: Path) -> None:

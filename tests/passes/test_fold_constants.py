@@ -243,6 +243,24 @@ def test_results_without_elements_are_constants_on_demand(empty: bool) -> None:
     assert graph.outputs[0].shape == (0, 3)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_parts_without_elements_are_constants_on_demand(axis: int) -> None:
+    graph = Graph("g")
+    b = Builder(graph)
+    x = b.input("x", DType.FLOAT32, (3, 3))
+    first, *others = b.add_many(s.Split(axis=axis, sizes=(0, 2, 0, 1)), [x])
+    graph.outputs = [b.add(e.Neg(), [others[0]]), others[2], first]
+    data = np.arange(9, dtype=np.float32).reshape(3, 3)
+    before = run_graph(graph, [data])
+    assert not FoldConstantsPass(run_node).run(graph)
+    assert FoldConstantsPass(run_node, empty=True).run(graph)
+    verify_graph(graph)
+    assert next(iter(graph.nodes)).op == s.Split(axis=axis, sizes=(2, 1))
+    assert graph.outputs[2].data is not None
+    for found, wanted in zip(run_graph(graph, [data]), before, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_regions_chosen_of_constants_are_constants() -> None:
     graph = Graph("g")
     b = Builder(graph)
