@@ -190,6 +190,8 @@ def _last_step(value: Value, nodes: list[Node]) -> float:
 def judge(found: Distance, tolerance: Tolerance, spread: float) -> tuple[bool, float]:
     """Whether a distance is within its tolerance, and the bound in the array's own unit.
 
+    A step is of floats, which are rounded too: steps of 16 bits are hardly more than that.
+
     Args:
         found: the distance.
         tolerance: what the types allow.
@@ -198,5 +200,7 @@ def judge(found: Distance, tolerance: Tolerance, spread: float) -> tuple[bool, f
     bound = tolerance.bound
     if tolerance.kind == "relative":
         bound *= found.largest or 1.0
+    if tolerance.kind == "absolute":
+        bound += found.largest * FLOAT_TOLERANCE
     bound = max(bound, spread)
     return not found.wrong_form and found.max_abs <= bound, bound

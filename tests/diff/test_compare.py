@@ -77,13 +77,21 @@ def test_other_form_is_never_within_tolerance(actual, text):
         (Tolerance("relative", 1e-4, ""), 50.0, 0.5, 0.5),
         (Tolerance("steps", 1, ""), 100.0, 0.0, 1.0),
         (Tolerance("steps", 1, ""), 100.0, 3.0, 3.0),
-        (Tolerance("absolute", 0.25, ""), 100.0, 0.0, 0.25),
+        (Tolerance("absolute", 0.25, ""), 100.0, 0.0, 0.26),
         (Tolerance("exact", 0, ""), 100.0, 0.0, 0.0),
     ],
 )
 def test_bound_is_the_tolerance_or_the_spread_of_the_source(tolerance, largest, spread, bound):
     assert judge(Distance(bound, largest), tolerance, spread) == (True, pytest.approx(bound))
     assert not judge(Distance(bound + 1e-3, largest), tolerance, spread)[0]
+
+
+def test_steps_of_codes_that_became_floats_are_rounded_too():
+    """143 * 0.1 less 142 * 0.1 is above 0.1 in float32."""
+    stored = np.asarray([142, 143], np.float32) * np.float32(0.1)
+    found = distance(stored[1:], stored[:1])
+    assert found.max_abs > 0.1
+    assert judge(found, Tolerance("absolute", 0.1, ""), 0.0)[0]
 
 
 def kind_of(build):
