@@ -46,7 +46,8 @@ class Padding:
         """SAME padding: the result has ceil(extent / stride) elements.
 
         The odd one is at the end, as TFLite, NNAPI and NNRt have it; with ``lower`` at the start.
-        Where an extent isn't known and matters (stride above 1), the padding stays ``same``.
+        Where an extent isn't known and matters, the padding stays ``same``. It doesn't with a
+        stride of 1, nor if all padding is at the end: what no window covers may be one more.
         """
         totals = []
         for extent, size, step, spread in zip(extents, window, stride, dilation, strict=True):
@@ -54,7 +55,7 @@ class Padding:
             if isinstance(extent, int):
                 count = -(-extent // step)
                 totals.append(max((count - 1) * step + reach - extent, 0))
-            elif step == 1:
+            elif step == 1 or (reach - 1 + lower) // 2 == 0:
                 totals.append(reach - 1)
             else:
                 return cls((0,) * len(window), (0,) * len(window), same=True, lower=lower)

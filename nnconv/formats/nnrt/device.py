@@ -22,6 +22,9 @@ QUANTIZED = (DataType.INT8, DataType.UINT8)
 CONVERSION = "QUANT_DTYPE_CAST"
 """The operation whose data may have scales for each index of the dimension that it names."""
 
+PLACES = "ARG_MAX"
+"""The operation whose indices are the same for codes as for what they stand for."""
+
 WEIGHTS = "weight"
 """The input whose first dimension may have its own parameters for each index."""
 
@@ -141,6 +144,8 @@ def _quantization(
     for formal, tensor in (*inputs, *outputs):
         yield from _params(formal, tensor, axis)
     if not found.spec.quantized or not outputs:
+        return
+    if found.spec.name == PLACES and outputs[0][1].data_type not in FLOATS:
         return
     computes = outputs[0][1].quant is not None
     codes = set(found.spec.outputs[0].types) <= {*FLOATS, *QUANTIZED}

@@ -24,7 +24,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Value
 from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import TensorType, static_shape
+from nnconv.ir.types import TensorType
 from nnconv.ops.elementwise import Clip
 from nnconv.ops.quantize import Dequantize, Quantize
 from nnconv.ops.shape import Identity, Reshape
@@ -43,6 +43,9 @@ ACTIVATIONS = {
 }
 
 IDENTITY = Identity()
+
+SINGLES = frozenset({((), (1,)), ((1,), ()), ((None,), ())})
+"""Dimensions stated of a single element, and those that it has."""
 
 BOUNDS = {Activation.RELU: (0.0, float("inf")), Activation.RELU6: (0.0, 6.0)}
 """What activations keep their operand between."""
@@ -232,8 +235,8 @@ class Source(StepSource):
             InvalidModelError: when the model states another type, or other extents of an output.
         """
         stated = self.scope.stated(self.outputs[index])
-        if {stated.shape, value.shape} == {(), (1,)}:
-            shape = static_shape(stated.shape) or ()
+        if (stated.shape, value.shape) in SINGLES:
+            shape = (1,) * (not value.shape)
             kind = TensorType(value.dtype, shape, value.quant)
             value = self.builder.add_typed(Reshape(shape=shape), [value], [kind])[0]
         if value.quant != stated.quant and value.dtype is stated.dtype:

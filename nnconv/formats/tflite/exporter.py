@@ -230,7 +230,7 @@ class Target(IndexedExport):
     def _add(self, kind: TensorType, name: str, data: np.ndarray | None = None) -> int:
         if not _fits(kind.shape):
             raise Refused(f"`{name}` has the shape {list(kind.shape or ())}, {_LIMIT}")
-        shape, signature = file_shape(kind.shape)
+        shape, signature = file_shape(kind.shape, kind.quant)
         self.tensors.append(
             build.Tensor(
                 name,
@@ -414,10 +414,18 @@ def _too_large(value: Value) -> UnsupportedItem:
     )
 
 
-def file_shape(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-    """A shape as the file has it: open extents are 1, and -1 in the signature, None without any."""
+def file_shape(
+    shape: Shape, quant: Quant | None = None
+) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """A shape as the file has it: open extents are 1, and -1 in the signature, None without any.
+
+    The extent that has scales of its own for each index is known by them.
+    """
     if shape is None:
         return (), None
+    if quant is not None and not quant.is_per_tensor and not quant.block:
+        count = len(quant.scale)
+        shape = tuple(count if i == quant.axis else dim for i, dim in enumerate(shape))
     if all(isinstance(dim, int) for dim in shape):
         return tuple(int(dim) for dim in shape), None  # type: ignore[arg-type]
     fixed = tuple(dim if isinstance(dim, int) else 1 for dim in shape)

@@ -105,6 +105,14 @@ def test_arg_max_of_codes() -> None:
     check_op("ARG_MAX", {"input": codes(x, 0.5, 1)}, {}, expected)
 
 
+@pytest.mark.parametrize("dtype", [I32, np.int64])
+def test_places_of_codes_need_no_parameters(dtype: Any) -> None:
+    x = np.asarray([[3, 9, 1], [7, 2, -9]])
+    expected = np.asarray([[1], [0]], dtype)
+    check_op("ARG_MAX", {"input": codes(x, 0.5, 1)}, {"keepDims": True}, expected)
+    check_op("ARG_MAX", {"input": codes(x, 0.5, 1)}, {"keepDims": True}, expected, api=1)
+
+
 def _top(x: np.ndarray, k: int, axis: int, *, rising: bool) -> list[np.ndarray]:
     order = np.argsort(-x.astype(np.float64), axis=axis, kind="stable")
     places = np.take(order, range(k), axis=axis)

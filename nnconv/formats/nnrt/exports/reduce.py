@@ -65,8 +65,6 @@ def export_arg_max(node: Node, t: Target) -> None:
     assert isinstance(op, r.ArgMax)
     if op.last:
         raise t.refused("of equals the first counts")
-    if x.type.has_codes:
-        raise t.to_floats("an index of codes has parameters")
     params = {"axis": op.axis, "keepDims": op.keep_dims}
     if op.dtype is DType.INT32:
         t.emit("ARG_MAX", {"input": x}, y, params)

@@ -38,8 +38,9 @@ _MOST_WINDOWS = 1 << 16
 """In one direction."""
 
 
-def _shared(op: _Pools) -> dict[str, Any]:
+def _shared(op: _Pools, t: Target) -> dict[str, Any]:
     """ONNX attributes that all pools share."""
+    _check_gaps(op, t)
     spread = any(step != 1 for step in op.dilation)
     return {
         "kernel_shape": op.window,
@@ -48,6 +49,22 @@ def _shared(op: _Pools) -> dict[str, Any]:
         "dilations": op.dilation if spread else None,
         "ceil_mode": 1 if op.ceil else None,
     }
+
+
+def _check_gaps(op: _Pools | p.L2Pool2D, t: Target) -> None:
+    """See that auto_pad doesn't cut off what lies between windows: ONNX has it pad less than 0.
+
+    Raises:
+        NotExportable: it may; an ONNX model that is written as ONNX keeps it.
+    """
+    if t.plain or not op.padding.same:
+        return
+    reach = [(size - 1) * spread + 1 for size, spread in zip(op.window, op.dilations, strict=True)]
+    if any(size < step for size, step in zip(reach, op.stride, strict=True)):
+        raise t.unsupported(
+            f"windows of {list(reach)} in steps of {list(op.stride)} keep an open extent",
+            hint="Give the shape of its input (--input-shape).",
+        )
 
 
 def export_max_pool(node: Node, t: Target) -> None:
@@ -64,7 +81,7 @@ def export_max_pool(node: Node, t: Target) -> None:
     as_is = dtype.is_float or t.plain or _beside_convolution(node)
     direct = dtype in _MAX_POOL_TYPES and as_is
     codes = t.codes(x) if direct else t.cast(t.codes(x), wide)
-    result = t.node("MaxPool", [codes], **_shared(op))
+    result = t.node("MaxPool", [codes], **_shared(op, t))
     result = _activated(result, op.activation, y, t, wide=None if direct else wide)
     t.set_codes(y, result if direct else t.cast(result, dtype))
 
@@ -96,7 +113,7 @@ def export_max_pool_indices(node: Node, t: Target) -> None:
     direct = dtype in _MAX_POOL_TYPES
     codes = t.codes(x) if direct else t.cast(t.codes(x), wide)
     order = 1 if op.column_major else None
-    values, places = t.nodes_of("MaxPool", [codes], 2, storage_order=order, **_shared(op))
+    values, places = t.nodes_of("MaxPool", [codes], 2, storage_order=order, **_shared(op, t))
     values = _activated(values, op.activation, y, t, wide=None if direct else wide)
     t.set_codes(y, values if direct else t.cast(values, dtype))
     t.set_codes(node.outputs[1], places)
@@ -138,7 +155,7 @@ def _mean_node(op: _Means, x: Value, y: Value, t: Target) -> str:
         t.require_opset(_DILATED_MEAN_OPSET, "AveragePool dilations")
     counted = 1 if op.count_padding else None
     inputs = [narrowed(t, x)]
-    return widened(t, t.node("AveragePool", inputs, count_include_pad=counted, **_shared(op)), y)
+    return widened(t, t.node("AveragePool", inputs, count_include_pad=counted, **_shared(op, t)), y)
 
 
 def _is_small(op: p.AveragePool2D, x: Value, y: Value) -> bool:
@@ -170,6 +187,7 @@ def export_l2_pool(node: Node, t: Target) -> None:
     """L2Pool2D: Sqrt(AveragePool(x * x)); ONNX's LpPool takes 16 times as long."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, p.L2Pool2D)
+    _check_gaps(op, t)
     name = t.real(x)
     mean = t.node(
         "AveragePool",
@@ -187,7 +205,7 @@ def export_lp_pool(node: Node, t: Target) -> None:
     assert isinstance(op, p.LpPool)
     if not op.is_plain:
         t.require_opset(_DILATED_NORM_OPSET, "LpPool dilations and ceil_mode")
-    result = t.node("LpPool", [narrowed(t, x)], p=op.p, **_shared(op))
+    result = t.node("LpPool", [narrowed(t, x)], p=op.p, **_shared(op, t))
     t.set_real(y, widened(t, result, y), op.activation)
 
 

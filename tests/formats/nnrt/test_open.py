@@ -1,0 +1,99 @@
+"""NNRt models whose extents a run tells, on all devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnconv
+from nnconv.errors import UnsupportedError
+from nnconv.formats.nnrt.reader import import_model
+from nnconv.formats.nnrt.wire import Graph, QuantParams
+from support.nnrt_models import GraphBuilder
+from support.nnrt_ops import DEVICES
+
+F32 = np.float32
+
+
+def _run(graph: Graph, x: np.ndarray, device: str) -> np.ndarray:
+    executable = nnconv.compile(import_model(graph), device)
+    (result,) = executable.run({"x": x}).values()
+    executable.close()
+    return result
+
+
+def _same_padded(op: str, window: int, step: int) -> Graph:
+    """A model of one layer on images of any size."""
+    b = GraphBuilder()
+    inputs, y = [b.input((1, -1, -1, 2), name="x")], b.output((1, -1, -1, 2), name="y")
+    sizes: dict[str, Any] = {"kernelSize": (window, window), "strides": (step, step)}
+    if op == "CONV2D":
+        kernel = np.arange(1, 4 * window**2 + 1)
+        inputs += [b.data((2, window, window, 2), value=kernel), b.data((2,), value=[0, 1])]
+        sizes = {"stride": (step, step), "dilation": (1, 1)}
+    params = [b.param(op, *pair) for pair in (sizes | {"padMode": 0}).items()]
+    b.op(op, inputs, [y], params)
+    return b.graph
+
+
+def _layer(x: np.ndarray, op: str, window: int, step: int) -> np.ndarray:
+    """The layer by the document's formula: as many windows as the extent divided, rounded up."""
+    extent = x.shape[1]
+    count = -(-extent // step)
+    before = max((count - 1) * step + window - extent, 0) // 2
+    kernel = np.arange(1, 4 * window**2 + 1).reshape(2, window, window, 2)
+    result = np.zeros((1, count, count, 2))
+    for i in range(count):
+        for j in range(count):
+            top, left = i * step - before, j * step - before
+            part = x[0, max(top, 0) : top + window, max(left, 0) : left + window].astype(float)
+            if op == "CONV2D":
+                rows, columns = max(-top, 0), max(-left, 0)
+                seen = kernel[:, rows : rows + len(part), columns : columns + part.shape[1]]
+                result[0, i, j] = (seen * part).sum((1, 2, 3)) + np.arange(2)
+            else:
+                result[0, i, j] = (part.mean if op == "AVG_POOL" else part.max)((0, 1))
+    return result
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("window", "step"), [(1, 2), (1, 3), (2, 2), (2, 3), (3, 2), (3, 3)])
+@pytest.mark.parametrize("op", ["AVG_POOL", "CONV2D", "MAX_POOL"])
+def test_same_padding_is_none_where_windows_leave_gaps(
+    op: str, window: int, step: int, device: str
+) -> None:
+    """ONNX's auto_pad would pad less than nothing, and so move the windows."""
+    graph = _same_padded(op, window, step)
+    for extent in range(3, 8):
+        x = np.random.default_rng(extent).normal(size=(1, extent, extent, 2)).astype(F32)
+        found = _run(graph, x, device)
+        np.testing.assert_allclose(found, _layer(x, op, window, step), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["AVG_POOL", "MAX_POOL"])
+def test_gaps_between_larger_windows_of_open_images_are_refused_in_onnx(op: str) -> None:
+    model = import_model(_same_padded(op, 3, 5))
+    with pytest.raises(UnsupportedError, match=r"steps of .*input-shape"):
+        nnconv.compile(model, "onnxruntime:cpu")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_single_element_may_be_stated_as_open(device: str) -> None:
+    b = GraphBuilder()
+    x, axis = b.input((-1, 2), name="x"), b.data((2,), "INT32", value=[0, 1])
+    b.op("REDUCE_SUM", [x, axis], [b.output((-1,), name="y")])
+    found = _run(b.graph, np.array([[1, 2], [4, 8]], F32), device)
+    assert found.tolist() == [15]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_scales_tell_an_open_extent(device: str) -> None:
+    b = GraphBuilder()
+    x = b.input((-1, -1), "INT8", quant=QuantParams([0.5, 2.0], [0, 1]), name="x")
+    params = {"srcT": 2, "dstT": 11, "axis": 1}
+    given = [b.param("QUANT_DTYPE_CAST", *pair) for pair in params.items()]
+    b.op("QUANT_DTYPE_CAST", [x], [b.output((-1, -1), name="y")], given)
+    found = _run(b.graph, np.array([[3, 4], [-1, 0], [2, 1]], np.int8), device)
+    assert found.tolist() == [[1.5, 6], [-0.5, -2], [1, 0]]
