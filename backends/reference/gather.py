@@ -119,11 +119,14 @@ def top_k(op: g.TopK, x: Array, k: Array | None = None) -> list[Array]:
     count = op.k if k is None else int(k.reshape(()))
     assert count is not None
     lowest = np.where(np.isnan(x), -np.inf, x) if x.dtype.kind == "f" else x
+    backward = op.largest != op.last_first
+    if backward:
+        lowest = np.flip(lowest, op.axis)
+    order = np.argsort(lowest, axis=op.axis, kind="stable")
+    if backward:
+        order = x.shape[op.axis] - 1 - order
     if op.largest:
-        rising = np.argsort(np.flip(lowest, op.axis), axis=op.axis, kind="stable")
-        order = x.shape[op.axis] - 1 - np.flip(rising, op.axis)
-    else:
-        order = np.argsort(lowest, axis=op.axis, kind="stable")
+        order = np.flip(order, op.axis)
     indices = np.take(order, np.arange(count), axis=op.axis)
     return [np.take_along_axis(x, indices, op.axis), indices]
 

@@ -44,7 +44,7 @@ from nnconv.ops import elementwise as e
 from nnconv.ops import gather as g
 from nnconv.ops import shape as s
 from nnconv.ops.quantize import Bitcast, Cast
-from nnconv.ops.slices import Slice
+from nnconv.ops.slices import Reverse, Slice
 
 # -------------------------------------------------------------------- picking
 
@@ -183,6 +183,24 @@ def top_along_last(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(s.Transpose(perm=back), [v]) for v in found]
 
 
+def of_equals_the_first(node: Node, b: Builder) -> list[Value] | None:
+    """TopK that has the last of equals first: that which has the first, backward."""
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, g.TopK)
+    if not op.last_first or x.shape is None:
+        return None
+    backward = b.add(Reverse(axes=(op.axis,)), [x])
+    found, places = b.add_many(op.replace(last_first=False), [backward, *node.inputs[1:]])
+    if isinstance(length := x.shape[op.axis], int):
+        end = scalar_like(b, length - 1, places)
+    else:
+        count = extent(b, x, op.axis)
+        if count.dtype is not places.dtype:
+            count = b.add(Cast(dtype=places.dtype), [count])
+        end = b.add(e.Sub(), [count, scalar_like(b, 1, places)])
+    return [found, b.add(e.Sub(), [end, places])]
+
+
 def least(node: Node, b: Builder) -> list[Value] | None:
     """The least along the last dimension: the greatest of the numbers turned round."""
     op, x = node.op, node.operand(0)
@@ -237,6 +255,6 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     g.ScatterElements: (scatter_bits, scatter_elements),
     g.TensorScatter: (tensor_scatter,),
     g.OneHot: (one_hot_from_front, one_hot_by_comparing),
-    g.TopK: (top_of_bits, top_along_last, least),
+    g.TopK: (of_equals_the_first, top_of_bits, top_along_last, least),
     g.UniqueSlices: (unique_slices,),
 }

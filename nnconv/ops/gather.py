@@ -357,9 +357,10 @@ class TopK(Op):
     """The ``k`` greatest along ``axis`` (from the front) in falling order, and their indices.
 
     Without ``largest`` the least in rising order; without ``sorted`` the order is open. Of equals
-    the one with the lower index comes first. Where NaN goes is open: the formats' runtimes differ.
-    ``k`` None: operand ``k`` gives it at run time. Quantized: codes are compared; x's parameters.
-    TFLite TOPK_V2, ONNX TopK, NNAPI TOPK_V2, NNRt TOP_K.
+    the one with the lower index comes first, with ``last_first`` that with the higher. Where NaN
+    goes is open: the formats' runtimes differ. ``k`` None: operand ``k`` gives it at run time.
+    Quantized: codes are compared; x's parameters.
+    TFLite TOPK_V2, ONNX TopK, NNAPI TOPK_V2 (the last first), NNRt TOP_K.
     """
 
     operands = (Operand("x", NUMBERS), index_operand("k"))
@@ -371,6 +372,7 @@ class TopK(Op):
     index_dtype: DType = DType.INT32
     largest: bool = True
     sorted: bool = True
+    last_first: bool = False
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)

@@ -11,8 +11,10 @@ import pytest
 
 import nnconv
 from nnconv.errors import InvalidModelError
-from nnconv.ir import DType, TensorType
+from nnconv.ir import Builder, DType, TensorType, Value
+from nnconv.ir import Quant as IrQuant
 from nnconv.ops.gather import Gather, TopK
+from support.onnx_spine import IrCase, check_ir
 from support.operands import fed, given, one_op
 from support.spine import Case, check, onnx_ops
 from support.tflite_builder import Quant, Tensor, TfliteBuilder
@@ -356,6 +358,40 @@ def test_top_k_follows_a_transpose() -> None:
     assert permuted is not None
     assert permuted.op == TopK(axis=1, k=2)
     assert permuted.results == (PERM, PERM)
+
+
+def sorted_by_hand(x: np.ndarray, k: int, *, largest: bool, last_first: bool) -> list[np.ndarray]:
+    """The first ``k`` of each row and their places, ordered by number and then by place."""
+    rows = x.astype(np.float64).reshape(-1, x.shape[-1]).tolist()
+    orders = [
+        sorted(
+            range(len(row)),
+            key=lambda i: (-row[i] if largest else row[i], -i if last_first else i),
+        )[:k]
+        for row in rows
+    ]
+    shape = (*x.shape[:-1], k)
+    found = [[row[i] for i in order] for row, order in zip(rows, orders, strict=True)]
+    return [np.asarray(found, x.dtype).reshape(shape), np.asarray(orders).reshape(shape)]
+
+
+@pytest.mark.parametrize("last_first", [False, True])
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT8, DType.INT32], ids=str)
+@pytest.mark.parametrize("rows", [2, "n"])
+def test_the_first_or_the_last_of_equals_comes_first(
+    last_first: bool, largest: bool, dtype: DType, rows: int | str, tmp_path: Path
+) -> None:
+    x = np.random.default_rng(4).integers(0, 4, (2, 3, 9)).astype(dtype.numpy)
+    quant = IrQuant.per_tensor(0.5, 1) if dtype is DType.INT8 else None
+    op = TopK(axis=2, k=5, largest=largest, last_first=last_first)
+
+    def build(b: Builder) -> list[Value]:
+        return b.add_many(op, [b.input("x", dtype, (rows, 3, 9), quant=quant)])
+
+    expected = sorted_by_hand(x, 5, largest=largest, last_first=last_first)
+    case = IrCase("ties", build, [x], expected, opsets=(13, 21), evaluated=quant is None)
+    check_ir(case, tmp_path)
 
 
 # -------------------------------------------------------------------- refusals

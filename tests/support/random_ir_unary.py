@@ -88,7 +88,9 @@ def _pad(n: IrNet, x: Value) -> dict[str, Any]:
 def _top(n: IrNet, x: Value) -> dict[str, Any]:
     axis = axis_of(n, x)
     kind = n.one([DType.INT32, DType.INT64])
-    return {"axis": axis, "k": n.number(1, extents(x)[axis]), "index_dtype": kind}
+    last_first = bool(n.number(0, 1))
+    k = n.number(1, extents(x)[axis])
+    return {"axis": axis, "k": k, "index_dtype": kind, "last_first": last_first}
 
 
 def _split(n: IrNet, x: Value) -> dict[str, Any]:

@@ -175,3 +175,33 @@ def test_large_integers_are_not():
         return b.add(e.Add(), [b.input("x", I32, (3,)), b.const(np.int32(5))])
 
     check_nnapi(NnapiCase("large", build, level=3, refused="needs feature level 4"))
+
+
+@pytest.mark.parametrize("last_first", [False, True])
+@pytest.mark.parametrize("level", [3, 8])
+@BOTH
+def test_the_right_one_of_equals_comes_first(kind, level, last_first):
+    """NNAPI takes the last of equals first."""
+    x = np.random.default_rng(1).integers(0, 3, (2, 3, 7)).astype(KINDS[kind][1])
+    if last_first:
+        order = 6 - np.argsort(-x[..., ::-1], axis=-1, kind="stable")
+    else:
+        order = np.argsort(-x, axis=-1, kind="stable")
+    order = order[..., :5]
+    expected = [np.take_along_axis(x, order, -1), order]
+    op = g.TopK(axis=2, k=5, last_first=last_first)
+    counts = {"TOPK_V2": 1} if last_first else {"GATHER": 2, "TOPK_V2": 1}
+    build = lambda b: b.add_many(op, [b.input("x", KINDS[kind][0], x.shape)])  # noqa: E731
+    check_nnapi(NnapiCase("ties", build, [x], expected, operations=counts, level=level))
+
+
+def test_the_order_of_equals_counts_where_places_are_asked_for():
+    def values(b: Builder):
+        return b.add_many(g.TopK(axis=0, k=2), [b.input("x", F32, (3,))])[0]
+
+    def places(b: Builder):
+        return b.add_many(g.TopK(axis=0, k=2), [b.input("x", F32, ("n",))])[1]
+
+    feeds = [np.float32([1, 3, 3])]
+    check_nnapi(NnapiCase("values", values, feeds, operations={"TOPK_V2": 1}))
+    check_nnapi(NnapiCase("places", places, feeds, refused="takes the last first"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import GIVE_SHAPES
 from nnconv.formats.nnapi.exporter import Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -56,7 +57,10 @@ _GATHERS = 3
 
 
 def export_top_k(node: Node, t: Target) -> None:
-    """TOPK_V2: the greatest along the last dimension."""
+    """TOPK_V2: the greatest along the last dimension, of equals the last first.
+
+    Where the first is to be, and it shows, it looks at the elements in reverse.
+    """
     op, x = node.op, node.operand(0)
     assert isinstance(op, TopK)
     if op.k is None or not op.largest or t.stored(op.index_dtype) is not DType.INT32:
@@ -65,7 +69,19 @@ def export_top_k(node: Node, t: Target) -> None:
         raise t.refused("TOPK_V2 gives one number at least")
     if op.axis != t.rank(x, MOST_DIMENSIONS) - 1:
         raise t.refused("TOPK_V2 works along the last dimension")
-    t.emit("TOPK_V2", {"input": x, "k": op.k}, node.outputs)
+    values, places = node.outputs
+    if op.last_first or not (places.uses or places in t.outputs(node)):
+        t.emit("TOPK_V2", {"input": x, "k": op.k}, [values, places])
+        return
+    extent = (x.shape or ())[op.axis]
+    if not isinstance(extent, int):
+        raise t.refused("of equals TOPK_V2 takes the last first", hint=GIVE_SHAPES)
+    backward = t.ints(range(extent - 1, -1, -1))
+    turned = {"input": x, "axis": op.axis, "indices": backward}
+    numbers = t.result("GATHER", turned, TensorType(x.dtype, x.shape, x.quant))
+    found = t.temp(TensorType(DType.INT32, places.shape))
+    t.operation("TOPK_V2", {"input": numbers, "k": op.k}, [t.declare(values), found])
+    t.emit("GATHER", {"input": backward, "axis": 0, "indices": found}, places)
 
 
 EXPORTERS: dict[type[Op], Exporter] = {Gather: export_gather, TopK: export_top_k}

@@ -22,9 +22,9 @@ def import_embedding_lookup(s: Source) -> None:
 
 
 def import_top_k(s: Source) -> None:
-    """TOPK_V2: along the last dimension."""
+    """TOPK_V2: along the last dimension; of equals the one with the higher index comes first."""
     x, k = s.operand("input"), s.positive("k")
-    s.emit(TopK(axis=s.axis(-1, s.rank(x)), k=k), [x])
+    s.emit(TopK(axis=s.axis(-1, s.rank(x)), k=k, last_first=True), [x])
 
 
 IMPORTERS: dict[str, Importer] = {

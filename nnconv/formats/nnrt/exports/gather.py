@@ -89,8 +89,8 @@ def export_top_k(node: Node, t: Target) -> None:
     """TOP_K: the greatest in falling order."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, g.TopK)
-    if not op.largest or op.index_dtype is not DType.INT32:
-        raise t.refused("TOP_K is of the greatest, with indices of int32")
+    if not op.largest or op.last_first or op.index_dtype is not DType.INT32:
+        raise t.refused("TOP_K is of the greatest, the first of equals first, with int32 indices")
     k = node.operand(1) if op.k is None else t.const(np.asarray(op.k, np.int32))
     params = {"sorted": True, "axis": op.axis}
     t.emit("TOP_K", {"input": x, "k": k}, node.outputs, params)

@@ -16,6 +16,7 @@ from nnconv.formats.onnx.scatter import (
     rank_of,
     scatter,
 )
+from nnconv.formats.onnx.spelled import export_in_parts
 from nnconv.formats.onnx.types import UNPACKED
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -314,6 +315,9 @@ def export_top_k(node: Node, t: Target) -> None:
     op, x = node.op, node.operand(0)
     values, indices = node.outputs
     assert isinstance(op, g.TopK)
+    if op.last_first:
+        export_in_parts(node, t)
+        return
     count = t.const([op.k]) if op.k is not None else _vector(t, node.inputs[1])
     dtype, name = t.inner_type(x), t.codes(x)
     wide = _NO_TOP_K.get(dtype)

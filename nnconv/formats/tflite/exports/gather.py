@@ -179,6 +179,8 @@ def export_top_k(node: Node, t: Target) -> None:
     assert isinstance(op, g.TopK)
     if x.dtype is DType.UINT64:
         raise t.refused("TOPK_V2 of uint64")
+    if op.last_first:
+        raise t.refused("of equals TOPK_V2 takes the first first")
     t.require(node, plain=_SORTED, codes=_SORTED, operands=(0,))
     if not op.largest or x.shape is None or op.axis != len(x.shape) - 1:
         raise t.refused("TOPK_V2 gives the greatest along the last dimension")
