@@ -43,6 +43,7 @@ from nnconv.console import (
 )
 from nnconv.errors import BackendError, ExitCode, NnconvError, UnsupportedError, UsageError
 from nnconv.formats import FORMATS
+from nnconv.outlive import outlive
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,12 +63,14 @@ class Session:
     Attributes:
         as_json: results, and errors too, are one JSON object on stdout.
         debug: an internal error shows its traceback.
+        is_process: the run is all that its process does.
     """
 
     def __init__(self) -> None:
         """Start with the defaults."""
         self.as_json = False
         self.debug = False
+        self.is_process = False
 
 
 # --------------------------------------------------------------------------- options
@@ -228,6 +231,8 @@ def run(
 ) -> None:
     """Run MODEL once on a device and show its outputs."""
     chosen = {name: value for name, value in options.items() if value is not None}
+    if click.get_current_context().ensure_object(Session).is_process:
+        outlive(f"{model} on {device}")
     with working(f"running {model.name}"):
         executable = nnconv.compile(model, device, **chosen)
         infos = {i.name: i for i in executable.inputs}
@@ -433,6 +438,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: an ``ExitCode``, 70 for an internal error, 130 after an interrupt.
     """
     session = Session()
+    session.is_process = arguments is None
     try:
         code = cli.main(
             args=None if arguments is None else list(arguments),

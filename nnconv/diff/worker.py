@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nnconv.errors import BackendError, InvalidModelError, UnsupportedError
+from nnconv.outlive import death
 
 Steps = Sequence[Sequence[np.ndarray]]
 """The inputs of consecutive runs between which states live on."""
@@ -110,7 +111,7 @@ class Job:
         report = self._folder / "outcome.json"
         if code or not report.exists():
             return Outcome(
-                nothing, f"{self._device} {_death(code)}{self._last_words()}", crashed=True
+                nothing, f"{self._device} {death(code)}{self._last_words()}", crashed=True
             )
         told = json.loads(report.read_text(encoding="utf-8"))
         results = [self._collect(r, counts) for r, counts in enumerate(told["rounds"])]
@@ -138,18 +139,6 @@ class Job:
         text = (self._folder / "stderr.txt").read_text(encoding="utf-8", errors="replace")
         lines = [line for line in text.splitlines() if line.strip()]
         return f": {lines[-1].strip()}" if lines else ""
-
-
-def _death(code: int) -> str:
-    if code >= 0:
-        return f"ended its process with code {code}"
-    import signal
-
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    return f"crashed ({name})"
 
 
 def _load(folder: Path, r: int, s: int, count: int) -> list[np.ndarray]:
