@@ -243,7 +243,7 @@ def _worthwhile(node: Node) -> bool:
         return True
     if type(op).__module__ not in FAMILIES:
         return False
-    if isinstance(op, Dequantize) or (isinstance(op, Cast) and _is_float(node)):
+    if isinstance(op, Dequantize) or (isinstance(op, Cast) and not _is_count(node)):
         return False
     if isinstance(op, (*VIEWS, Bitcast)):
         return True
@@ -271,6 +271,16 @@ def _range_count(node: Node) -> float:
     return (limit - start) / delta if delta else float("inf")
 
 
-def _is_float(node: Node) -> bool:
-    first = node.inputs[0]
-    return first is not None and first.dtype.is_float
+def _is_count(node: Node) -> bool:
+    """Whether a Cast of constants is of integers, or to such as hold all the numbers.
+
+    Extents are worked out in floats at times. What integers don't hold is left to the runtime.
+    """
+    first, dtype = node.operand(0), node.outputs[0].dtype
+    if not first.dtype.is_float:
+        return True
+    if first.data is None or not dtype.is_integer:
+        return False
+    low, high = dtype.int_range
+    wide = first.data.astype(np.float64)
+    return bool(np.all((wide > low - 1) & (wide < high)))

@@ -280,3 +280,36 @@ def test_regions_chosen_of_constants_are_constants() -> None:
     verify_graph(graph)
     assert not list(graph.nodes)
     assert [v.data.shape for v in graph.outputs if v.data is not None] == [(2,), (2, 4), (2,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("number", "known"),
+    [
+        (16.0, True),
+        (2.5, True),
+        (2.0**31, False),
+        (-(2.0**31), True),
+        (np.inf, False),
+        (np.nan, False),
+    ],
+)
+def test_extents_worked_out_in_floats_are_known_where_integers_hold_them(
+    number: float, known: bool
+) -> None:
+    def build(b: Builder, x: Value) -> Value:
+        return b.add(Cast(dtype=DType.INT32), [b.const(np.float32(number))])
+
+    ops, _, result = fold(build)
+    assert bool(ops) is not known
+    if known:
+        assert result == int(number)
+
+
+def test_a_square_root_is_a_size() -> None:
+    def build(b: Builder, x: Value) -> Value:
+        root = b.add(Cast(dtype=DType.INT64), [b.add(e.Sqrt(), [b.const(np.float32([16]))])])
+        return b.add(s.Reshape(shape=None), [x, b.add(s.Concat(axis=0), [root, root])])
+
+    ops, _, result = fold(build, (2, 8))
+    assert ops == [s.Reshape(shape=(4, 4))]
+    assert result.shape == (4, 4)
