@@ -56,7 +56,7 @@ def _by_factors(s: Source, x: Value, layout: Layout, *, flags: tuple[bool, bool]
     """Extents that aren't known, times whole factors."""
     numbers = [s.float(n) for n in NAMES if s.wire(n).type is not OperandCode.INT32]
     coordinates = {known: mode for mode, known in RESIZE_FLAGS.items()}[flags]
-    aligned = coordinates is Coordinates.ALIGN_CORNERS
+    aligned = coordinates is Coordinates.ALIGN_CORNERS and s.name != "RESIZE_BILINEAR"
     if len(numbers) < len(NAMES) or aligned or any(f < 1 or f != int(f) for f in numbers):
         raise s.unsupported(
             f"its extents aren't known, and {numbers} aren't two whole factors of them",
