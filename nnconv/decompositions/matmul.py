@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -132,16 +133,38 @@ def of_nothing(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def as_convolution(node: Node, b: Builder) -> Sequence[Value] | None:
     """A layer over rows of which several extents are open: a convolution of pixels alone."""
-    op, y = node.op, node.outputs[0]
-    x, weights = node.operand(0), node.operand(1)
-    rest = node.inputs[2:]
-    assert isinstance(op, FullyConnected)
-    filters = static_shape(weights.shape)
+    x = node.operand(0)
     lead = () if x.shape is None else x.shape[:-1]
+    filters = static_shape(node.operand(1).shape)
     if len(lead) not in {2, 3} or sum(not isinstance(d, int) for d in lead) < 2 or not filters:
         return None
     image = b.add(Unsqueeze(axes=(1,)), [x], quant=x.quant) if len(lead) == 2 else x
-    kernel = reshaped(b, weights, (filters[0], 1, 1, filters[1]))
+    made = _of_pixels(node, image, filters, b)
+    return [b.add(Squeeze(axes=(1,)), [made], quant=made.quant) if len(lead) == 2 else made]
+
+
+def as_column(node: Node, b: Builder) -> Sequence[Value] | None:
+    """A layer on codes whose filters have scales of their own, as those of convolutions may.
+
+    The rows are the pixels of an image of one column; one of their extents may be open.
+    """
+    x, weights, y = node.operand(0), node.operand(1), node.outputs[0]
+    filters = static_shape(weights.shape)
+    if not x.type.has_codes or weights.quant is None or weights.quant.is_per_tensor:
+        return None
+    lead = None if y.shape is None else [d if isinstance(d, int) else -1 for d in y.shape[:-1]]
+    if lead is None or lead.count(-1) > 1 or not filters:
+        return None
+    rows = -1 if -1 in lead else prod(lead)
+    made = _of_pixels(node, reshaped(b, x, (1, rows, 1, filters[1])), filters, b)
+    return [reshaped(b, made, (*lead, filters[0]))]
+
+
+def _of_pixels(node: Node, image: Value, filters: tuple[int, ...], b: Builder) -> Value:
+    """A layer, with its weights of the extents ``filters``, over the channels of an image."""
+    op, y = node.op, node.outputs[0]
+    assert isinstance(op, FullyConnected)
+    kernel = reshaped(b, node.operand(1), (filters[0], 1, 1, filters[1]))
     plain = Conv2D(
         layout=Layout.NHWC,
         stride=(1, 1),
@@ -150,11 +173,10 @@ def as_convolution(node: Node, b: Builder) -> Sequence[Value] | None:
         groups=1,
         activation=op.activation,
     )
-    made = b.add(plain, [image, kernel, *rest], quant=y.quant, dtype=y.dtype)
-    return [b.add(Squeeze(axes=(1,)), [made], quant=y.quant) if len(lead) == 2 else made]
+    return b.add(plain, [image, kernel, *node.inputs[2:]], quant=y.quant, dtype=y.dtype)
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    FullyConnected: (of_nothing, as_convolution),
+    FullyConnected: (of_nothing, as_convolution, as_column),
     MatMul: (of_vectors, in_fewer_dimensions, by_elements),
 }

@@ -12,6 +12,7 @@ from nnconv.ops import shape as s
 from nnconv.ops.diagonal import EyeLike
 from nnconv.ops.gather import Gather
 from nnconv.ops.norm import LogSoftmax, Softmax
+from nnconv.ops.quantize import Cast
 from nnconv.ops.slices import Pad, Reverse, Slice
 from support.nnapi_spine import NnapiCase, check_nnapi
 from support.tflite_spine import model_of
@@ -77,6 +78,20 @@ def test_many_dimensions_of_integers(name):
     if name in ("stack", "concat"):
         feeds.append(feeds[0] // 3)
     check_nnapi(NnapiCase(name, around(OPS[name], DType.INT32), feeds))
+
+
+@pytest.mark.parametrize("level", [3, 5, 8])
+def test_many_dimensions_of_rounded_floats(level):
+    """Below level 6 no operation reshapes the integers in between."""
+
+    def build(b: Builder):
+        x = b.add(Cast(dtype=DType.INT32), [split_up(b, DType.FLOAT32)])
+        y = b.add(e.Mul(), [b.add(Cast(dtype=DType.FLOAT32), [x]), b.const(np.float32(0.5))])
+        return b.add(s.Reshape(shape=ROWS), [y])
+
+    feeds = [np.linspace(-9, 9, 240, dtype=np.float32).reshape(ROWS)]
+    case = NnapiCase("rounded", build, feeds, lambda x: np.trunc(x) / 2, level=level)
+    check_nnapi(case)
 
 
 @pytest.mark.parametrize("op", [e.Add(), e.Mul(), e.Maximum(), e.Less()], ids=lambda op: op.name)

@@ -16,9 +16,16 @@ from nnconv.ops.matmul import FullyConnected, MatMul
 
 
 def export_fully_connected(node: Node, t: Target) -> None:
-    """FULLY_CONNECTED: the result is a matrix, which a RESHAPE gives its other dimensions."""
+    """FULLY_CONNECTED: the result is a matrix, which a RESHAPE gives its other dimensions.
+
+    Codes of filters that have scales of their own are left to CONV_2D.
+    """
     op, x, weights, y = node.op, node.operand(0), node.operand(1), node.outputs[0]
     assert isinstance(op, FullyConnected)
+    own_scales = weights.quant is not None and not weights.quant.is_per_tensor
+    if own_scales and t.level >= _SCALES_FILTERS:
+        weighted(node, t, "CONV_2D")
+        raise t.refused("FULLY_CONNECTED has no scale for each filter, as CONV_2D has")
     w = weighted(node, t, "FULLY_CONNECTED", channels=False)
     filters, depth = t.static(weights)
     rank = t.rank(x)
@@ -60,6 +67,9 @@ def export_matmul(node: Node, t: Target) -> None:
     t.emit("BATCH_MATMUL", inputs, y)
 
 
+_SCALES_FILTERS = 3
+"""The feature level of TENSOR_QUANT8_SYMM_PER_CHANNEL."""
+
 _MULTIPLIES = 6
 """The feature level of BATCH_MATMUL."""
 
@@ -69,24 +79,24 @@ _MOST_MATRICES = 64
 
 def _matmul_by_rows(node: Node, t: Target, op: MatMul) -> None:
     """A FULLY_CONNECTED for each pair of matrices, the second with its columns as rows."""
-    a, b, y = node.operand(0), node.operand(1), node.outputs[0]
-    t.require(node, plain=t.types_of("FULLY_CONNECTED"))
+    y = node.outputs[0]
+    w = weighted(node, t, "FULLY_CONNECTED", channels=False)
     shape = t.static(y)
     lead, count = shape[:-2], prod(shape[:-2])
     if count > _MOST_MATRICES:
         raise t.refused(f"{count} products of matrices, BATCH_MATMUL needs level {_MULTIPLIES}")
     rows = [
         _matrices(t, value, lead, turned=turned)
-        for value, turned in ((a, op.transpose_a), (b, not op.transpose_b))
+        for value, turned in ((w.x, op.transpose_a), (w.weights, not op.transpose_b))
     ]
-    bias = t.const(np.zeros(shape[-1], y.dtype.numpy))
+    bias = bias_operand(t, w, shape[-1])
     made = []
     for data, weights in zip(*rows, strict=True):
         inputs = {"input": data, "weights": weights, "bias": bias, "activation": 0}
-        made.append(t.result("FULLY_CONNECTED", inputs, TensorType(y.dtype, shape[-2:])))
+        made.append(t.result("FULLY_CONNECTED", inputs, TensorType(y.dtype, shape[-2:], y.quant)))
     whole = made[0]
     if count > 1:
-        kind = TensorType(y.dtype, (count * shape[-2], shape[-1]))
+        kind = TensorType(y.dtype, (count * shape[-2], shape[-1]), y.quant)
         whole = t.result("CONCATENATION", {"inputs": made, "axis": 0}, kind)
     t.emit("RESHAPE", {"input": whole, "shape": t.ints(shape)}, y)
 
@@ -104,20 +114,20 @@ def _matrices(t: Target, value: Value, lead: tuple[int, ...], *, turned: bool) -
         whole = t.operand(value)
         if own != rows:
             inputs = {"input": whole, "shape": t.ints(rows)}
-            whole = t.result("RESHAPE", inputs, TensorType(value.dtype, rows))
+            whole = t.result("RESHAPE", inputs, TensorType(value.dtype, rows, value.quant))
     for place in range(count):
         if flat is not None:
             matrix = flat[place].T if turned else flat[place]
-            found.append(t.const(np.ascontiguousarray(matrix)))
+            found.append(t.const(np.ascontiguousarray(matrix), quant=value.quant))
             continue
         assert whole is not None
         part = whole
         if count > 1:
             begin = {"input": whole, "begin": t.ints([place * size[0], 0]), "size": t.ints(size)}
-            part = t.result("SLICE", begin, TensorType(value.dtype, size))
+            part = t.result("SLICE", begin, TensorType(value.dtype, size, value.quant))
         if turned:
             moves = {"input": part, "perm": t.ints([1, 0])}
-            part = t.result("TRANSPOSE", moves, TensorType(value.dtype, size[::-1]))
+            part = t.result("TRANSPOSE", moves, TensorType(value.dtype, size[::-1], value.quant))
         found.append(part)
     places = np.broadcast_to(np.arange(count).reshape(own[:-2]), lead).reshape(-1)
     return [found[place] for place in places]

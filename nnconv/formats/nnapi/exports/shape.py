@@ -55,26 +55,28 @@ def _reshape(t: Target, x: Value, y: Value, extents: list[int]) -> None:
     if own == extents and -1 not in extents:
         t.keep(x, y)
         return
-    if t.stored(x.dtype) is DType.INT32 and t.level < _RESHAPES_INTEGERS:
+    node = t.node
+    integral = t.stored(x.dtype) is DType.INT32 and t.level < _RESHAPES_INTEGERS
+    many = len(extents) > MOST_RANK and y not in t.outputs(node)
+    if many and (x.dtype is DType.BOOL or integral):
+        t.defer(y, _many_dimensions(node))
+        return
+    if integral:
         axes = _put_in(own, extents)
         if axes is not None:
             _expand(t, x, y, axes)
             return
-    node = t.node
-    if x.dtype is DType.BOOL and len(extents) > MOST_RANK and y not in t.outputs(node):
-        t.defer(y, _many_truths(node))
-        return
     if x.dtype is DType.BOOL and x.type.is_static:
         integers.reshape_truths(t, x, y, extents)
         return
     t.emit("RESHAPE", {"input": x, "shape": t.ints(extents)}, y)
 
 
-def _many_truths(node: Node) -> UnsupportedItem:
+def _many_dimensions(node: Node) -> UnsupportedItem:
     return UnsupportedItem(
         op=node.op.name,
         where=f"{node.origin} (`{node.outputs[0].name}`)",
-        why=f"NNAPI reshapes no truth values to more than {MOST_RANK} dimensions",
+        why=f"NNAPI reshapes no {node.operand(0).dtype} to more than {MOST_RANK} dimensions",
         reason=Reason.IMPOSSIBLE,
     )
 
