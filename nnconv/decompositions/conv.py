@@ -170,6 +170,23 @@ def by_direct(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(direct, [x, turned, bias])]
 
 
+def longer_window(node: Node, b: Builder) -> list[Value] | None:
+    """Transposed convolutions that reach beyond their windows: with windows that zeros make longer."""
+    op = node.op
+    assert isinstance(op, _Transposed)
+    x, weights, bias = _operands(node)
+    more = op.output_padding
+    if op.size is not None or op.padding.same or op.groups > 1 or max(op.dilation) > 1:
+        return None
+    if not any(more) or any(n > step for n, step in zip(more, op.stride, strict=True)):
+        return None  # beyond the stride the window would be zeros for the most part
+    none = (0,) * op.spatial_rank
+    longer = Pad(before=(0, *none, 0), after=(0, *more, 0))
+    filters = b.add(longer, [weights], quant=weights.quant)
+    within = op.replace(output_padding=none)
+    return [b.add(within, [x, filters, bias], quant=node.outputs[0].quant)]
+
+
 def cut_at_run_time(node: Node, b: Builder) -> list[Value] | None:
     """Transposed convolutions to given extents of data whose own are open.
 
@@ -280,7 +297,7 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     c.Conv2D: (turn_round,),
     c.Conv3D: (turn_round, by_planes),
     c.ConvTranspose1D: (raise_row,),
-    c.ConvTranspose2D: (cut_at_run_time, by_direct),
-    c.ConvTranspose3D: (cut_at_run_time, by_direct),
+    c.ConvTranspose2D: (cut_at_run_time, longer_window, by_direct),
+    c.ConvTranspose3D: (cut_at_run_time, longer_window, by_direct),
     c.ConvInteger: (in_float32,),
 }

@@ -249,6 +249,10 @@ POOLS = [
     NnapiCase("transposed", transposed(Padding.none(2)), operations={"TRANSPOSE_CONV_2D": 1}),
     NnapiCase("transposed-cut", transposed(Padding((1, 0), (0, 1))),
               operations={"TRANSPOSE_CONV_2D": 1}),
+    NnapiCase("transposed-longer", transposed(Padding.none(2), (1, 2)),
+              operations={"TRANSPOSE_CONV_2D": 1}),
+    NnapiCase("transposed-longer-cut", transposed(Padding((1, 1), (1, 0)), (1, 0)),
+              operations={"TRANSPOSE_CONV_2D": 1}),
     *(
         NnapiCase(f"{name}-{kind}", pool(op, kind), operations={name: 1}, **near(kind))
         for name, op in (("MAX_POOL_2D", MaxPool2D), ("AVERAGE_POOL_2D", AveragePool2D))
