@@ -171,7 +171,7 @@ def by_direct(node: Node, b: Builder) -> list[Value] | None:
 
 
 def longer_window(node: Node, b: Builder) -> list[Value] | None:
-    """Transposed convolutions that reach beyond their windows: with windows that zeros make longer."""
+    """Transposed convolutions that reach beyond their windows: with zeros behind these."""
     op = node.op
     assert isinstance(op, _Transposed)
     x, weights, bias = _operands(node)
