@@ -183,6 +183,16 @@ def top_along_last(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(s.Transpose(perm=back), [v]) for v in found]
 
 
+def top_by_int32(node: Node, b: Builder) -> list[Value] | None:
+    """TopK whose indices are int64, where they are int32 only: these, cast."""
+    op = node.op
+    assert isinstance(op, g.TopK)
+    if op.index_dtype is DType.INT32 or not op.largest:
+        return None
+    found, places = b.add_many(op.replace(index_dtype=DType.INT32), node.inputs)
+    return [found, b.add(Cast(dtype=op.index_dtype), [places])]
+
+
 def of_equals_the_first(node: Node, b: Builder) -> list[Value] | None:
     """TopK that has the last of equals first: that which has the first, backward."""
     op, x = node.op, node.operand(0)
@@ -255,6 +265,6 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     g.ScatterElements: (scatter_bits, scatter_elements),
     g.TensorScatter: (tensor_scatter,),
     g.OneHot: (one_hot_from_front, one_hot_by_comparing),
-    g.TopK: (of_equals_the_first, top_of_bits, top_along_last, least),
+    g.TopK: (of_equals_the_first, top_of_bits, top_along_last, least, top_by_int32),
     g.UniqueSlices: (unique_slices,),
 }

@@ -212,3 +212,24 @@ def test_version_1_has_no_operation_for_these():
     """What the table above is about: else it would prove nothing."""
     lacking = {"LESS", "GREATER", "EQUAL", "WHERE", "FLOOR", "ROUND", "LOG", "SIN", "REDUCE_SUM"}
     assert all(spec_of(OperationType[name]).since == 2 for name in lacking)
+
+
+@pytest.mark.parametrize("places", [DType.INT32, DType.INT64])
+@pytest.mark.parametrize(("api", "axis"), [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)])
+def test_the_greatest_along_any_dimension_with_places_of_any_type(api, axis, places):
+    """Version 1 knows the first dimension alone, either has places of int32."""
+    graph = Graph("net")
+    b = Builder(graph)
+    x = RNG.permutation(60).reshape(3, 4, 5).astype(np.float32)
+    given = b.input("x", DType.FLOAT32, x.shape)
+    graph.outputs = list(b.add_many(gather.TopK(axis=axis, k=2, index_dtype=places), [given]))
+    for value, name in zip(graph.outputs, ("y", "at"), strict=True):
+        value.name = name
+    model = Model([Signature("", graph)])
+    written = to_nnrt(one_entry(model, model.main), api=api).model
+    assert not findings(written, api)
+    result = nnconv.compile(import_model(written), "reference").run({"x": x})
+    best = np.flip(np.argsort(x, axis=axis), axis).take([0, 1], axis)
+    np.testing.assert_array_equal(result["at"], best)
+    np.testing.assert_array_equal(result["y"], np.take_along_axis(x, best, axis))
+    assert result["at"].dtype == places.numpy

@@ -8,7 +8,7 @@ from nnconv.formats.nnrt.exporter import Exporter, Input, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.types import static_shape
+from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops import gather as g
 
 
@@ -92,8 +92,29 @@ def export_top_k(node: Node, t: Target) -> None:
     if not op.largest or op.last_first or op.index_dtype is not DType.INT32:
         raise t.refused("TOP_K is of the greatest, the first of equals first, with int32 indices")
     k = node.operand(1) if op.k is None else t.const(np.asarray(op.k, np.int32))
+    if op.axis and t.api == 1:
+        _top_along_first(node, t, op, k)
+        return
     params = {"sorted": True, "axis": op.axis}
     t.emit("TOP_K", {"input": x, "k": k}, node.outputs, params)
+
+
+def _top_along_first(node: Node, t: Target, op: g.TopK, k: Input) -> None:
+    """TOP_K of version 1, which knows no other dimension: that goes to the front and back."""
+    x = node.operand(0)
+    others = [i for i in range(len(t.shape(x))) if i != op.axis]
+    perm = (op.axis, *others)
+
+    def turned(value: Value) -> TensorType:
+        shape = value.shape or ()
+        return TensorType(value.dtype, tuple(shape[i] for i in perm), value.quant)
+
+    source = t.result("TRANSPOSE", {"input": x, "permutation": t.ints(perm)}, turned(x))
+    found = [t.temp(turned(value)) for value in node.outputs]
+    t.operate("TOP_K", {"input": source, "k": k}, found, {"sorted": True, "axis": 0})
+    back = t.ints([perm.index(i) for i in range(len(perm))])
+    for made, value in zip(found, node.outputs, strict=True):
+        t.emit("TRANSPOSE", {"input": made, "permutation": back}, value)
 
 
 EXPORTERS: dict[type[Op], Exporter] = {
