@@ -207,8 +207,20 @@ class Source(StepSource):
                 inferred[index] = TensorType(kind.dtype, kind.shape, self.result_quant(index))
         values = self.builder.add_typed(op, inputs, inferred, bodies=bodies)
         for index, value in enumerate(values[: len(self.outputs)]):
-            self.bind(index, value)
+            self.bind(index, self._as_stated(op, value, index))
         return values
+
+    def _as_stated(self, op: Op, value: Value, index: Integer) -> Value:
+        """A result in the parameters that the model states, where the runtime computes with them.
+
+        Operations that it never takes for quantized leave codes as they are.
+        """
+        stated = self.result_quant(index)
+        if op.quant_rule is not QuantRule.CODES or not self.match.spec.quantized:
+            return value
+        if stated is None or value.quant is None or value.quant == stated:
+            return value
+        return self.add(Quantize(dtype=value.dtype), [value], quant=stated)
 
     def emit_activated(self, op: Op, inputs: Sequence[Value | None]) -> None:
         """Add the node and the activation, for an op that has none."""

@@ -238,10 +238,11 @@ def test_pools(op, activation, padding, dtype):
     check_op(op, {"input": x}, params | {"activationType": activation}, wanted)
 
 
+@pytest.mark.parametrize(("scale", "point"), [(0.05, 3), (0.03, -20)])
 @pytest.mark.parametrize("op", POOLS)
-def test_pools_of_codes(op):
+def test_pools_of_codes(op, scale, point):
     x, params = some_codes((1, 5, 4, 2), 0.05, 3), {"kernelSize": (2, 2), "strides": (2, 2)}
-    wanted = quantized(pool(real(x), params, POOLS[op]), 0.05, 3)
+    wanted = quantized(pool(real(x), params, POOLS[op]), scale, point)
     check_op(op, {"input": x}, params, wanted, steps=1)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from nnconv.formats.nnrt.table import spec_of
 from nnconv.formats.nnrt.types import NUMPY, DataType, OperationType
-from support.nnrt_ops import Given, check_op, codes, const
+from support.nnrt_ops import Given, check_op, codes, const, quantized
 
 I32, I64, F32 = np.int32, np.int64, np.float32
 
@@ -377,6 +377,23 @@ def test_codes_are_moved_with_their_parameters() -> None:
         "TRANSPOSE", {"input": codes(x, 0.5, 3), "permutation": const([1, 0], I32)}, {},
         codes(x.T, 0.5, 3),
     )  # fmt: skip
+
+
+def _computed() -> list[str]:
+    """Moves of one input, of operations that the runtime takes for quantized."""
+    moves = {name: move for name, move in MOVES.items() if not callable(move.inputs)}
+    return [name for name, move in moves.items() if spec_of(OperationType[move.op]).quantized]
+
+
+@pytest.mark.parametrize("name", _computed())
+def test_moved_codes_get_the_parameters_of_the_output(name: str) -> None:
+    move = MOVES[name]
+    x = np.random.default_rng(3).integers(-100, 100, move.shape).astype(np.int8)
+    moved = move.expected(x)
+    parts = moved if isinstance(moved, list) else [moved]
+    given = {move.data: codes(x, 0.5), **_others(move, x)}
+    wanted = [quantized(np.asarray(part) * 0.5, 0.75, -5) for part in parts]
+    check_op(move.op, given, move.params, wanted, api=move.api, steps=1)
 
 
 def test_padding_of_codes_is_a_real_number() -> None:
