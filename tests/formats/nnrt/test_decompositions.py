@@ -26,7 +26,7 @@ from nnconv.ops import (
     slices,
     window,
 )
-from nnconv.ops.gather import Gather, Reduction, ScatterNd
+from nnconv.ops.gather import Gather, Reduction, ScatterNd, TopK
 from nnconv.ops.quantize import Dequantize, FakeQuant, Quantize
 from nnconv.ops.spatial import Padding
 from nnconv.ops.svdf import QuantizedSvdf
@@ -238,6 +238,23 @@ def test_finer_codes_of_32_bits_keep_all_their_digits(api):
     wanted = np.round((codes.astype(np.float64) - 3) * coarse.scale[0] / fine.scale[0]) - 5
     assert np.abs(wanted).max() > 1 << 26
     assert np.abs(result - wanted).max() <= 1
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("largest", [True, False])
+def test_places_of_the_greatest_are_as_wide_as_asked_for(largest, axis):
+    graph = Graph("net")
+    b = Builder(graph)
+    op = TopK(axis=axis, k=3, index_dtype=DType.INT64, largest=largest)
+    graph.outputs = b.add_many(op, [b.input("x", DType.FLOAT32, (2, 4, 5))])
+    written = to_nnrt(Model([Signature("", graph)])).model
+    assert not findings(written, 2)
+    x = floats(2, 4, 5)
+    found, places = nnconv.compile(import_model(written), "reference").run({"x": x}).values()
+    wanted = np.take(np.argsort(-x if largest else x, axis=axis), range(3), axis=axis)
+    assert places.dtype == np.int64
+    np.testing.assert_array_equal(places, wanted)
+    np.testing.assert_array_equal(found, np.take_along_axis(x, wanted, axis))
 
 
 IMAGE = np.arange(2 * 3 * 4 * 2, dtype=np.int8).reshape(2, 3, 4, 2)
