@@ -63,6 +63,23 @@ def test_every_unknown_onnx_op_is_named_at_once(suffix: str, tmp_path: Path) -> 
     assert nothing_written(tmp_path)
 
 
+@pytest.mark.parametrize("suffix", ["nnapi", "nnrt"])
+def test_what_reads_a_result_that_cannot_be_is_not_named(suffix: str, tmp_path: Path) -> None:
+    """NonZero has no form there; a Cast of its places would have, and isn't at fault."""
+    nodes = [
+        node("NonZero", ["x"], ["places"]),
+        node("Cast", ["places"], ["numbers"], to=TensorProto.FLOAT),
+        node("Neg", ["numbers"], ["y"]),
+    ]
+    model = onnx_model(nodes, [info("x", FLOAT, [3, 4])], [info("y", FLOAT, [2, "n"])])
+    source = tmp_path / "model.onnx"
+    source.write_bytes(model.SerializeToString())
+    with pytest.raises(UnsupportedError) as caught:
+        nnconv.convert(source, tmp_path / f"result.{suffix}")
+    assert [item.op for item in caught.value.items] == ["NonZero"]
+    assert nothing_written(tmp_path)
+
+
 def test_the_command_names_unknown_onnx_ops_and_exits_with_4(tmp_path: Path, capsys: Any) -> None:
     source, target = tmp_path / "model.onnx", tmp_path / "model.tflite"
     source.write_bytes(unknown().SerializeToString())

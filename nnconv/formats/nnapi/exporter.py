@@ -21,6 +21,7 @@ for themselves are codes of scale 1, where NNAPI has no plain type of theirs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -378,11 +379,13 @@ class Target(OperationMaker):
 
     def stand_in(self, value: Value) -> None:
         """Give an operand to a result of a node that failed."""
-        if value not in self._index:
-            try:
-                self._index[value] = self._add(value.type, value.name)
-            except Refused:
-                self._index[value] = self._add(TensorType(DType.FLOAT32, (1,)), value.name)
+        if value in self._index:
+            return
+        number = DType.FLOAT32 if value.dtype.is_float else DType.INT32
+        for kind in (value.type, TensorType(number, value.shape), TensorType(number, (1,))):
+            with suppress(Refused):
+                self._index[value] = self._add(kind, value.name)
+                return
 
 
 def export_lacking(node: Node, t: Target) -> None:
