@@ -139,7 +139,25 @@ def repeat_value(node: Node, b: Builder) -> list[Value] | None:
     return [b.add(s.BroadcastTo(shape=op.shape), [one, *node.inputs[1:]], quant=value.quant)]
 
 
+def tile_to_given(node: Node, b: Builder) -> list[Value] | None:
+    """BroadcastTo a shape that is computed at run time: Tile as often as that says."""
+    op, x, y = node.op, node.operand(0), node.outputs[0]
+    assert isinstance(op, s.BroadcastTo)
+    own = static_shape(x.shape)
+    if op.shape is not None or own is None or y.shape is None:
+        return None
+    lead = len(y.shape) - len(own)
+    if lead:
+        x = b.add(s.Reshape(shape=(1,) * lead + own), [x])
+    given = node.operand(1)
+    grows = np.asarray([True] * lead + [extent == 1 for extent in own])
+    if not grows.all():
+        given = b.add(e.Select(), [b.const(grows), given, b.const(np.ones(1, given.dtype.numpy))])
+    return list(b.add_typed(s.Tile(repeats=None), [x, given], [y.type]))
+
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
+    s.BroadcastTo: (tile_to_given,),
     s.BroadcastArgs: (broadcast_extents,),
     s.Range: (range_from_zero,),
     s.Unstack: (split_unstacked,),

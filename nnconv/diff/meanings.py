@@ -224,17 +224,18 @@ def meanings(graph: Graph) -> dict[str, Meaning]:
 def _meaning(value: Value) -> Meaning | None:
     uses = list(_uses(value))
     if value.dtype.is_float:
-        return Meaning(positive, ()) if any(n.op.name in _OF_POSITIVES for n, _ in uses) else None
+        found = any(node.op.name in _OF_POSITIVES for node, _, _ in uses)
+        return Meaning(positive, ()) if found else None
     if not value.dtype.is_integer or value.dtype.bits <= 16:
         return None
-    found = [_of(node, place) for node, place in uses if _is_index(node, place)]
+    found = [_of(node, place, more) for node, place, more in uses if _is_index(node, place)]
     others = [meaning for meaning in found if meaning.drawn is not index]
     if others:
         return others[0]
     extents = [size for meaning in found for size in meaning.extents]
     if extents:
         return Meaning(index, tuple(extents))
-    numbers = sorted({number for node, _ in uses for number in _compared(node)})
+    numbers = sorted({number for node, _, _ in uses for number in _compared(node)})
     return Meaning(_choice(numbers), ()) if numbers else None
 
 
@@ -256,15 +257,27 @@ def _choice(numbers: list[int]) -> Drawn:
     return drawn
 
 
-def _uses(start: Value) -> Iterator[tuple[Node, int]]:
-    """What reads a value, or the same numbers moved, and at which place."""
-    seen, waiting = {start}, [start]
+def _uses(start: Value) -> Iterator[tuple[Node, int, int]]:
+    """What reads a value, or the same numbers moved, at which place, and how much more at most."""
+    seen, waiting = {start}, [(start, 0)]
     while waiting:
-        for node, place in waiting.pop().uses:
-            yield node, place
-            if node.op.name in _MOVES and place == 0:
-                waiting += [v for v in node.outputs if v not in seen]
+        value, more = waiting.pop()
+        for node, place in value.uses:
+            yield node, place, more
+            added = _added(node, place)
+            if added is not None:
+                waiting += [(v, more + added) for v in node.outputs if v not in seen]
                 seen.update(node.outputs)
+
+
+def _added(node: Node, place: int) -> int | None:
+    """What a node adds to the numbers that it hands on, at most; None if these are others."""
+    if node.op.name in _MOVES and place == 0:
+        return 0
+    if node.op.name != "Add":
+        return None
+    data = node.operand(1 - place).data
+    return None if data is None or data.dtype.kind != "i" else int(data.max(initial=0))
 
 
 def _is_index(node: Node, place: int) -> bool:
@@ -272,7 +285,7 @@ def _is_index(node: Node, place: int) -> bool:
     return place < len(formal) and formal[place].role is Role.INDEX
 
 
-def _of(node: Node, place: int) -> Meaning:
+def _of(node: Node, place: int, more: int) -> Meaning:
     name = node.op.operands[place].name
     drawn = _OF_OPS.get((node.op.name, name)) or _OF_OPERANDS.get(name, index)
     shape = _table(node)
@@ -280,7 +293,7 @@ def _of(node: Node, place: int) -> Meaning:
     if drawn in (index, portion, parts) and isinstance(axis, int) and 0 <= axis < len(shape):
         shape = shape[axis : axis + 1]
     if drawn is index:
-        return Meaning(index, tuple(size for size in shape if isinstance(size, int)))
+        return Meaning(index, tuple(size - more for size in shape if isinstance(size, int)))
     return Meaning(drawn, tuple(size if isinstance(size, int) else 1 for size in shape))
 
 

@@ -14,8 +14,8 @@ from nnconv.ir.op import Op
 from nnconv.ops import dynamic as d
 from nnconv.ops.blocks import BatchToSpace, SpaceToBatch
 from nnconv.ops.diagonal import Trilu
-from nnconv.ops.elementwise import Equal
-from nnconv.ops.gather import TopK
+from nnconv.ops.elementwise import Add, Equal
+from nnconv.ops.gather import Gather, TopK
 from nnconv.ops.reduce import CumSum, ReduceSum
 from nnconv.ops.resize import ResizeBilinear
 from nnconv.ops.shape import BroadcastTo, Fill, Reshape, Tile, Transpose
@@ -29,6 +29,15 @@ from support.tflite_builder import TfliteBuilder
 @pytest.mark.parametrize("through", [None, "RESHAPE"])
 def test_indices_stay_within_the_table_that_they_pick_from(axis, below, through):
     assert m.meanings(read(gather(axis, through)).graph) == {"i": m.Meaning(m.index, (below,))}
+
+
+def test_indices_that_are_shifted_stay_within_their_table():
+    b = Builder(Graph("g"))
+    x, i = b.input("x", DType.FLOAT32, (20, 6)), b.input("i", DType.INT32, (4, 3))
+    starts = b.const(np.asarray([[0], [5], [10], [15]], np.int32))
+    places = b.add(Reshape(shape=(12,)), [b.add(Add(), [starts, i])])
+    b.graph.outputs = [b.add(Gather(axis=0), [x, places])]
+    assert m.meanings(b.graph) == {"i": m.Meaning(m.index, (5,))}
 
 
 def test_what_a_logarithm_is_taken_of_is_positive():

@@ -355,6 +355,27 @@ LITTLE = [
     case("nothing sum", node("ReduceSum", ["x", "a"], ["y"]), none, constants={"a": ints(0)}),
     case("nothing found", node("NonZero", ["x"], ["y"]), np.zeros((2, 3), FLOAT)),
     case(
+        "nothing counted",
+        node("Range", ["x", "z", "u"], ["y"]),
+        np.int64(5),
+        np.int64(2),
+        np.int64(1),
+    ),
+    case(
+        "nothing counted down",
+        node("Range", ["x", "z", "u"], ["y"]),
+        np.float32(2),
+        np.float32(5),
+        constants={"u": np.float32(-1)},
+    ),
+    case(
+        "nothing counted up",
+        node("Range", ["x", "z", "u"], ["y"]),
+        np.int64(5),
+        np.int64(2),
+        constants={"u": np.int64(1)},
+    ),
+    case(
         "nothing compressed",
         node("Compress", ["x", "k"], ["y"], axis=0),
         floats(2, 3),

@@ -192,3 +192,18 @@ def test_rests_of_infinite_divisors():
     check_nnapi(
         NnapiCase("rests", of_inputs(e.FloorMod(), "float32", (6,), (6,)), [x, y], expected)
     )
+
+
+@EACH
+@pytest.mark.parametrize("level", [3, 8])
+@pytest.mark.parametrize("shape", [(1, 3), (2, 1, 3)], ids=str)
+def test_shapes_to_broadcast_to_may_be_given_by_a_run(shape, level, kind):
+    dtype, quant = KINDS[kind]
+
+    def build(b: Builder):
+        given = [b.input("x", dtype, shape, quant=quant), b.input("shape", I32, (3,))]
+        return b.add(s.BroadcastTo(shape=None), given, quant=quant)
+
+    feeds = [None, np.asarray([2, 4, 3], np.int32)]
+    case = NnapiCase("broadcast", build, feeds=feeds, level=level, steps=0)
+    check_nnapi(case)

@@ -28,6 +28,7 @@ from nnconv.ops import (
 )
 from nnconv.ops.gather import Gather, Reduction, ScatterNd, TopK
 from nnconv.ops.quantize import Dequantize, FakeQuant, Quantize
+from nnconv.ops.shape import BroadcastTo
 from nnconv.ops.spatial import Padding
 from nnconv.ops.svdf import QuantizedSvdf
 
@@ -327,3 +328,19 @@ def test_codes_of_4_bits_are_refused():
     model = model_of(Quantize(dtype=DType.INT4), [floats(3)], [], quant=Quant.per_tensor(0.5, 0))
     with pytest.raises(UnsupportedError, match="NNRt has no int4"):
         to_nnrt(one_entry(model, model.main))
+
+
+@pytest.mark.parametrize("api", [1, 2])
+@pytest.mark.parametrize("shape", [(1, 3), (2, 1, 3)])
+def test_shapes_to_broadcast_to_may_be_given_by_a_run(shape, api):
+    graph = Graph("net")
+    b = Builder(graph)
+    given = [b.input("x", DType.FLOAT32, shape), b.input("shape", DType.INT32, (3,))]
+    graph.outputs = [b.add(BroadcastTo(shape=None), given, name="y")]
+    written = to_nnrt(Model([Signature("", graph)]), api=api).model
+    assert not findings(written, api)
+    x = floats(*shape)
+    feeds = {"x": x, "shape": np.asarray([2, 4, 3], np.int32)}
+    for device in ("reference", "onnxruntime:cpu"):
+        (result,) = nnconv.compile(import_model(written), device).run(feeds).values()
+        np.testing.assert_array_equal(result, np.broadcast_to(x, (2, 4, 3)))

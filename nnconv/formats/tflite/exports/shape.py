@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from nnconv.decompositions.bounds import bounds_of
 from nnconv.formats.tflite.exporter import Exporter, Target
 from nnconv.formats.tflite.types import CODES
 from nnconv.ir.dtype import DType
@@ -291,10 +294,20 @@ def export_broadcast_args(node: Node, t: Target) -> None:
 
 
 def export_range(node: Node, t: Target) -> None:
-    """RANGE: of scalars."""
+    """RANGE: of scalars. LiteRT fails where the limit lies behind the start; ours is empty."""
     y = node.outputs[0]
+    start, limit, step = (node.operand(i) for i in range(3))
     t.require(node, plain=frozenset({DType.FLOAT32, DType.INT32, DType.INT64}))
-    t.emit("RANGE", [as_scalar(t, v) for v in node.inputs], y, ("RangeOptions", {}))
+    own = node.origin.format == "tflite"
+    if step.data is None and not own:
+        raise t.refused("LiteRT fails where the step leads away from the limit")
+    places = [as_scalar(t, v) for v in node.inputs]
+    back = step.data is not None and bool(np.all(step.data < 0))
+    behind, before = (limit, start) if back else (start, limit)
+    if not own and bounds_of(behind).high > bounds_of(before).low:
+        kind, options = TensorType(y.dtype, ()), ("MaximumMinimumOptions", {})
+        places[1] = t.result("MINIMUM" if back else "MAXIMUM", places[:2], kind, options)
+    t.emit("RANGE", places, y, ("RangeOptions", {}))
 
 
 EXPORTERS: dict[type[Op], Exporter] = {
