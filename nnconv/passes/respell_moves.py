@@ -5,7 +5,7 @@ Also blocks of sizes that a run gives. ONNX lacks these, TFLite has them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -332,9 +332,10 @@ def _pair(a: Entry, b: Entry) -> Value | tuple[int, int] | None:
 
 
 def _as_itself(node: Node, outputs: set[Value]) -> bool:
-    """A move of bits of another type, or of widened integers, is one of what they are.
+    """Moves of bits of another type, or of widened integers, are those of what they are.
 
-    ``node`` is the Bitcast or Cast behind the move; there must be one behind each of its results.
+    ``node`` is the Bitcast or Cast behind the last move; there must be one behind each of its
+    results.
     """
     move = node.operand(0).producer
     if move is None or not _moves_anything(move):
@@ -349,13 +350,17 @@ def _as_itself(node: Node, outputs: set[Value]) -> bool:
         for again in rereads
     ):
         return False
-    places = [i for i in range(len(move.inputs)) if move.op.role(i) is Role.DATA]
-    sources = [_before(type(node.op), move.operand(i), y.dtype) for i in places]
-    kinds = {_moved_quant(move, source) for source in sources if source is not None}
+    line = _line_to(move, node, outputs)
+    places = _data_places(line[0])
+    sources = [_before(node, line[0].operand(i)) for i in places]
+    kinds = {_moved_quant(line, source) for source in sources if source is not None}
     if None in sources or kinds != {y.quant}:
         return False
     for place, source in zip(places, sources, strict=True):
-        move.replace_input_with(place, source)
+        line[0].replace_input_with(place, source)
+    for earlier in line[:-1]:
+        between = earlier.outputs[0]
+        between.type = TensorType(y.dtype, between.shape, y.quant)
     for moved, again in zip(move.outputs, rereads, strict=True):
         moved.type = TensorType(y.dtype, moved.shape, y.quant)
         if again.outputs[0] in outputs:
@@ -374,11 +379,29 @@ def _moves_anything(node: Node) -> bool:
     return isinstance(node.op, Move) and not isinstance(node.op, Pad | SpaceToBatch | Identity)
 
 
-def _before(kind: type[Op], value: Value, dtype: DType) -> Value | None:
-    """The value of a type that another is, or has the bits or the numbers of."""
-    node = value.producer
-    if node is not None and isinstance(node.op, kind) and node.operand(0).dtype is dtype:
-        return node.operand(0) if kind is Bitcast or _is_within(dtype, value.dtype) else None
+def _data_places(move: Node) -> list[int]:
+    return [i for i in range(len(move.inputs)) if move.op.role(i) is Role.DATA]
+
+
+def _line_to(move: Node, node: Node, outputs: set[Value]) -> list[Node]:
+    """The moves of one operand, up to ``move``, whose first reads what ``node`` goes back to."""
+    line = [move]  # from the last to the first
+    while len(places := _data_places(line[-1])) == 1:
+        value = line[-1].operand(places[0])
+        before = value.producer
+        if before is None or not _moves_anything(before) or _before(node, value) is not None:
+            break
+        if len(before.outputs) > 1 or not _is_inner(value, outputs):
+            break
+        line.append(before)
+    return line[::-1]
+
+
+def _before(node: Node, value: Value) -> Value | None:
+    """The value that another has the bits or the numbers of, of the type that ``node`` gives."""
+    kind, dtype, made = type(node.op), node.outputs[0].dtype, value.producer
+    if made is not None and isinstance(made.op, kind) and made.operand(0).dtype is dtype:
+        return made.operand(0) if kind is Bitcast or _is_within(dtype, value.dtype) else None
     return value if kind is Bitcast and value.dtype is dtype and value.data is None else None
 
 
@@ -390,14 +413,14 @@ def _is_within(dtype: DType, wider: DType) -> bool:
     return least <= low and high <= most
 
 
-def _moved_quant(move: Node, source: Value) -> Quant | None:
-    """The parameters of a value behind a move."""
-    quant, op = source.quant, move.op
+def _moved_quant(line: Sequence[Node], source: Value) -> Quant | None:
+    """The parameters of a value behind moves; None where they aren't told."""
+    quant, op = source.quant, line[0].op
     if quant is None or quant.is_per_tensor:
         return quant
-    if isinstance(op, Transpose) and op.perm is not None and source.type.rank == len(op.perm):
-        return source.type.permuted(op.perm).quant
-    return None
+    if len(line) > 1 or not isinstance(op, Transpose) or op.perm is None:
+        return None
+    return source.type.permuted(op.perm).quant if source.type.rank == len(op.perm) else None
 
 
 class RespellMovesPass(RulesPass):

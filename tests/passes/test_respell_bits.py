@@ -7,7 +7,7 @@ from nnconv.backends.reference.executor import run_graph
 from nnconv.ir import Builder, DType, Graph, Model, Quant, Signature
 from nnconv.ops.blocks import DepthToSpace
 from nnconv.ops.quantize import Bitcast, Cast
-from nnconv.ops.shape import Concat, Split, Tile, Transpose
+from nnconv.ops.shape import Concat, Reshape, Split, Tile, Transpose
 from nnconv.passes.base import run_passes
 from nnconv.passes.prune import PrunePass
 from nnconv.passes.respell_moves import RespellMovesPass
@@ -45,6 +45,26 @@ def test_a_move_of_widened_bits():
         return [b.add(Bitcast(dtype=DType.FLOAT16), [b.add(Cast(dtype=DType.INT16), [wide])])]
 
     assert respelled(build, [HALVES]) == ["DepthToSpace"]
+
+
+def test_several_moves_of_widened_bits():
+    def build(b):
+        x = b.add(Bitcast(dtype=DType.INT16), [b.input("x", DType.FLOAT16, HALVES.shape)])
+        y = b.add(Reshape(shape=(1, 2, 2, 1, 2, 2)), [b.add(Cast(dtype=DType.INT32), [x])])
+        y = b.add(Transpose(perm=(0, 1, 4, 2, 5, 3)), [y])
+        y = b.add(Cast(dtype=DType.INT16), [b.add(Reshape(shape=(1, 4, 4, 1)), [y])])
+        return [b.add(Bitcast(dtype=DType.FLOAT16), [y])]
+
+    assert respelled(build, [HALVES]) == ["Reshape", "Transpose", "Reshape"]
+
+
+def test_of_several_moves_only_those_that_nothing_else_reads():
+    def build(b):
+        x = b.add(Bitcast(dtype=DType.INT16), [b.input("x", DType.FLOAT16, HALVES.shape)])
+        y = b.add(Transpose(perm=(0, 3, 1, 2)), [x])
+        return [y, b.add(Bitcast(dtype=DType.FLOAT16), [b.add(Reshape(shape=(16,)), [y])])]
+
+    assert respelled(build, [HALVES]) == ["Bitcast", "Transpose", "Reshape", "Bitcast"]
 
 
 def test_all_parts_and_all_that_is_joined():
