@@ -153,12 +153,11 @@ def to_nnapi(
     from nnconv.formats.graph_export import give_dimension
     from nnconv.formats.nnapi import writer
     from nnconv.formats.nnapi.types import LEVELS, NEWEST_LEVEL
-    from nnconv.ir.dtype import DType
     from nnconv.passes.base import run_passes
     from nnconv.passes.fold_qdq import FoldQdqPass
     from nnconv.passes.layout import LayoutPass
     from nnconv.passes.name_extents import forget_extents, name_extents
-    from nnconv.passes.narrow_integers import refuse_lost
+    from nnconv.passes.narrow_numbers import NARROWED, refuse_lost
     from nnconv.passes.to_floats import computes_wide_codes
 
     _check_options(io_layout=io_layout, int8=int8, quant=quant)
@@ -169,9 +168,9 @@ def to_nnapi(
     layout = LayoutPass(Layout.NHWC, edge=model.main if io_layout == "nhwc" else None)
     fold = FoldQdqPass(open_weights=True)
     notes = [
-        f"`{value.name}` is int64, which NNAPI lacks: it becomes int32"
+        f"`{value.name}` is {value.dtype}, which NNAPI lacks: it becomes {NARROWED[value.dtype]}"
         for value in (*model.graph.inputs, *model.graph.outputs)
-        if value.dtype is DType.INT64
+        if value.dtype in NARROWED
     ]
     in_floats = quant == "float"
     wide = (
@@ -225,7 +224,7 @@ def nnapi_passes(
     From level 3 on NNAPI computes with float16, from level 4 on it knows signed codes.
     """
     from nnconv.passes.hybrids import HybridsPass
-    from nnconv.passes.narrow_integers import NarrowIntegersPass
+    from nnconv.passes.narrow_numbers import NarrowNumbersPass
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.regroup import RegroupPass
     from nnconv.passes.resign import ResignPass
@@ -248,7 +247,7 @@ def nnapi_passes(
     floats: list[Pass] = [ToFloatsPass(wide=True), PrunePass()] if wide else []
     signs: list[Pass] = [UnsignPass()] if level < _SIGNS_LEVEL else []
     parts: list[Pass] = [SplitComplexPass(), PrunePass(), WidenCodesPass()]
-    shapes: list[Pass] = [RegroupPass(), NarrowIntegersPass()]
+    shapes: list[Pass] = [RegroupPass(), NarrowNumbersPass()]
     return [*kept[:_BEFORE], *shapes, *parts, *floats, *kept[_BEFORE:], *signs]
 
 
@@ -304,11 +303,12 @@ def nnrt_passes(
 ) -> list[Pass]:
     """The passes that bring a graph into the form that the NNRt writer takes, in order.
 
-    Those for TFLite, less what is for TFLite's kernels; NNRt computes with float16.
+    Those for TFLite, less those for its kernels; NNRt has float16, and signed codes alone.
     """
     from nnconv.passes.hybrids import HybridsPass
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.regroup import RegroupPass
+    from nnconv.passes.resign import ResignPass
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.split_complex import SplitComplexPass
     from nnconv.passes.widen_codes import WidenCodesPass
@@ -317,7 +317,11 @@ def nnrt_passes(
     left_out = (HybridsPass, SplitColumnsPass, WidenHalvesPass)
     whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats)
     parts: list[Pass] = [RegroupPass(), SplitComplexPass(), PrunePass(), WidenCodesPass()]
-    kept = [step for step in whole if not isinstance(step, left_out)]
+    kept = [
+        ResignPass(whole=True) if isinstance(step, ResignPass) else step
+        for step in whole
+        if not isinstance(step, left_out)
+    ]
     return [*kept[:_BEFORE], *parts, *kept[_BEFORE:]]
 
 

@@ -261,11 +261,14 @@ def _retyped(array: np.ndarray, end: End) -> np.ndarray:
 
 
 def fitted(array: np.ndarray, dtype: DType, shape: Sequence[object] | None) -> np.ndarray:
-    """An array as another model has it, whose format lacks its integers, or scalars.
+    """An array as another model has it, whose format lacks its numbers, or scalars.
 
-    That has int32, and a dimension of 1, in their place. Integers that don't fit stay as they are.
+    That has int32 or float32, and a dimension of 1, in their place. Integers that don't fit stay as
+    they are.
     """
     kinds = {DType.of(array), dtype}
+    if kinds == {DType.FLOAT64, DType.FLOAT32}:
+        array = array.astype(dtype.numpy)
     if len(kinds) > 1 and DType.INT32 in kinds and kinds <= _AS_INT32:
         low, high = dtype.int_range
         if ((array >= low) & (array <= high)).all():

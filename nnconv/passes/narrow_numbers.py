@@ -1,4 +1,4 @@
-"""Lets a graph work with int32 where it has int64, for formats that have no wider integers."""
+"""Lets a graph work with 32 bits where it has 64, for formats that have no wider numbers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from nnconv.ops.quantize import Bitcast, Cast
 from nnconv.passes.base import Pass
 
 
-class NarrowIntegersPass(Pass):
-    """Makes int64 values int32 ones: constants saturate, what is computed wraps earlier.
+class NarrowNumbersPass(Pass):
+    """Makes int64 values int32 ones, and float64 ones float32.
 
-    Results of ops that give int64 alone are cast. What Bitcasts take and give stays.
+    Constants saturate, what is computed with integers wraps earlier. Results of ops that give the
+    wider type alone are cast. What Bitcasts take and give stays.
 
     Attributes:
         lost: constants beyond int32 that something computes with, each with its reader: there
             what they saturate to gives other results.
     """
 
-    name: ClassVar[str] = "narrow_integers"
+    name: ClassVar[str] = "narrow_numbers"
 
     def __init__(self) -> None:
         self.lost: list[tuple[Value, Node]] = []
@@ -39,9 +40,9 @@ class NarrowIntegersPass(Pass):
             if not _is_read_as_bits(value):
                 modified |= _narrow(value)
         for value in list(graph.constants()):
-            if value.dtype is DType.INT64:
+            if value.dtype in NARROWED:
                 narrow = _constant(value)
-                if np.any(narrow.data != value.data):
+                if value.dtype.is_integer and np.any(narrow.data != value.data):
                     readers = (use.node for use in value.uses)
                     self.lost += ((value, node) for node in readers if isinstance(node.op, _SUMS))
                 value.replace_all_uses_with(narrow)
@@ -50,11 +51,14 @@ class NarrowIntegersPass(Pass):
         for node in graph.nodes:
             if isinstance(node.op, Bitcast):
                 continue  # which needs all bits
-            if any(value.dtype is DType.INT64 for value in node.outputs):
+            if any(value.dtype in NARROWED for value in node.outputs):
                 _visit(graph, node)
                 modified = True
         return modified
 
+
+NARROWED = {DType.INT64: DType.INT32, DType.FLOAT64: DType.FLOAT32}
+"""What takes the place of types that NNAPI lacks."""
 
 _SUMS = (e.Add, e.Sub, e.Mul, e.Div, e.FloorDiv, e.FloorMod, e.Pow, BitwiseAnd)
 """Ops in which all of a number counts; bounds and what is compared with may saturate."""
@@ -74,7 +78,7 @@ def refuse_lost(passes: Iterable[Pass], path: str) -> None:
             reason=Reason.IMPOSSIBLE,
         )
         for step in passes
-        if isinstance(step, NarrowIntegersPass)
+        if isinstance(step, NarrowNumbersPass)
         for value, node in step.lost
     ]
     if items:
@@ -86,36 +90,42 @@ def _is_read_as_bits(value: Value) -> bool:
 
 
 def _visit(graph: Graph, node: Node) -> None:
-    """Let a node give int32."""
+    """Let a node give 32 bits."""
     op: Any = node.op
-    wide = [name for name, value in op.attributes().items() if value is DType.INT64]
-    if wide:
-        node.op = op.replace(**dict.fromkeys(wide, DType.INT32))
+    types_of = {name: v for name, v in op.attributes().items() if isinstance(v, DType)}
+    narrow_types = {name: NARROWED[kind] for name, kind in types_of.items() if kind in NARROWED}
+    if narrow_types:
+        node.op = op.replace(**narrow_types)
     stays = [False] * len(node.outputs)
     if not node.bodies:  # whose own values become int32 as well
         types = node.op.infer(node.input_types)
-        stays = [kind.dtype is DType.INT64 for kind in types]
+        stays = [kind.dtype in NARROWED for kind in types]
     for value, kept in zip(node.outputs, stays, strict=True):
         if not kept:
             _narrow(value)
             continue
-        narrow = Value(value.name, TensorType(DType.INT32, value.shape), origin=value.origin)
+        dtype = NARROWED[value.dtype]
+        narrow = Value(value.name, TensorType(dtype, value.shape), origin=value.origin)
         value.replace_all_uses_with(narrow)
         graph.replace_output(value, narrow)
-        cast = Node(Cast(dtype=DType.INT32), [value], [narrow], origin=node.origin)
+        cast = Node(Cast(dtype=dtype), [value], [narrow], origin=node.origin)
         graph.insert_after(node, cast)
 
 
 def _narrow(value: Value) -> bool:
-    if value.dtype is not DType.INT64:
+    if value.dtype not in NARROWED:
         return False
-    value.type = TensorType(DType.INT32, value.shape, value.quant)
+    value.type = TensorType(NARROWED[value.dtype], value.shape, value.quant)
     return True
 
 
 def _constant(value: Value) -> Value:
-    low, high = DType.INT32.int_range
-    assert value.data is not None
-    data = np.clip(value.data, low, high).astype(np.int32)
-    kind = TensorType(DType.INT32, value.shape, value.quant)
-    return Value(value.name, kind, data=data, origin=value.origin)
+    dtype, data = NARROWED[value.dtype], value.data
+    assert data is not None
+    if dtype.is_integer:
+        data = np.clip(data, *dtype.int_range)
+    else:
+        most = np.finfo(dtype.numpy).max
+        data = np.where(np.isinf(data), data, np.clip(data, -most, most))
+    kind = TensorType(dtype, value.shape, value.quant)
+    return Value(value.name, kind, data=data.astype(dtype.numpy), origin=value.origin)

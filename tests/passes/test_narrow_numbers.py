@@ -1,4 +1,4 @@
-"""Graphs of int64 become graphs of int32: the same numbers, where int32 has them."""
+"""Graphs of 64 bits become graphs of 32: the same numbers, where these have them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nnconv.ops.gather import Gather, NonZero, TopK
 from nnconv.ops.quantize import Cast
 from nnconv.ops.reduce import ArgMax, ReduceSum
 from nnconv.passes.base import run_passes
-from nnconv.passes.narrow_integers import NarrowIntegersPass
+from nnconv.passes.narrow_numbers import NarrowNumbersPass
 
 SHAPE = (3, 4)
 LARGE = 2**40
@@ -76,6 +76,13 @@ def constant_that_is_an_output(b: Builder) -> Built:
     return [b.add(e.Neg(), [numbers(b)]), b.const(np.array([1, 2]), "c")]
 
 
+def fractions(b: Builder) -> Built:
+    x = b.add(Cast(dtype=DType.FLOAT64), [b.input("x", DType.FLOAT32, SHAPE)])
+    half = b.const(np.array(0.5), "half")
+    above = b.const(np.array([-1e300, 1.0, -np.inf, 3.0]), "above")
+    return [b.add(e.Add(), [x, half]), b.add(e.Maximum(), [b.add(e.Mul(), [x, half]), above])]
+
+
 def branch(b: Builder) -> Built:
     bodies = []
     for op in (e.Neg(), e.Abs()):
@@ -105,7 +112,7 @@ def loop(b: Builder) -> Built:
 
 CASES = [
     *(arithmetic, places, extents, ones_that_are_int64_alone, cast),
-    *(large_constants_saturate, constant_that_is_an_output, branch, loop),
+    *(large_constants_saturate, constant_that_is_an_output, fractions, branch, loop),
 ]
 
 
@@ -119,7 +126,7 @@ def all_values(graph: Graph) -> list[Value]:
 
 
 @pytest.mark.parametrize("build", CASES, ids=lambda build: build.__name__)
-def test_the_same_numbers_in_int32(build: Callable[[Builder], Built]):
+def test_the_same_numbers_in_32_bits(build: Callable[[Builder], Built]):
     graph = Graph("g")
     built = build(Builder(graph))
     graph.outputs = built if isinstance(built, list) else [built]
@@ -131,15 +138,15 @@ def test_the_same_numbers_in_int32(build: Callable[[Builder], Built]):
     before = run_graph(graph, feeds)
     names = [v.name for v in (*graph.inputs, *graph.outputs)]
     model = Model([Signature("", graph)])
-    step = NarrowIntegersPass()
+    step = NarrowNumbersPass()
     run_passes(model, [step], verify=True)
     narrow = [a.astype(v.dtype.numpy) for a, v in zip(feeds, graph.inputs, strict=True)]
     for old, new in zip(before, run_graph(graph, narrow), strict=True):
         np.testing.assert_array_equal(old, new)
-        assert new.dtype != np.int64
+        assert new.dtype.itemsize < 8
         assert old.size
     assert [v.name for v in (*graph.inputs, *graph.outputs)] == names
-    wide = [v for v in all_values(graph) if v.dtype is DType.INT64]
+    wide = [v for v in all_values(graph) if v.dtype.bits == 64]
     cast_away = {v for v in wide if [use.node.op.name for use in v.uses] == ["Cast"]}
     assert set(wide) == cast_away
     assert not any(step.run(each) for each in model.graphs() if not wide)
@@ -149,7 +156,7 @@ def test_what_has_no_int64_stays():
     graph = Graph("g")
     b = Builder(graph)
     graph.outputs = [b.add(e.Neg(), [b.input("x", DType.INT32, SHAPE)])]
-    assert not NarrowIntegersPass().run(graph)
+    assert not NarrowNumbersPass().run(graph)
 
 
 def test_indices_are_given_as_int32():
@@ -159,7 +166,7 @@ def test_indices_are_given_as_int32():
     values, places = b.add_many(TopK(axis=1, k=2, index_dtype=DType.INT64), [x])
     graph.outputs = [values, b.add(Cast(dtype=DType.INT32), [places])]
     model = Model(signatures=[Signature("", graph)])
-    assert run_passes(model, [NarrowIntegersPass()], verify=True)
+    assert run_passes(model, [NarrowNumbersPass()], verify=True)
     (top,) = [node for node in graph.nodes if isinstance(node.op, TopK)]
     assert top.op.index_dtype is DType.INT32
     assert top.outputs[1].dtype is DType.INT32
@@ -180,3 +187,16 @@ def test_nothing_is_computed_with_what_int32_lacks(tmp_path):
             assert obstacle.why == "`far` has numbers beyond int32, the widest integers of NNAPI"
             with pytest.raises(UnsupportedError, match="beyond int32"):
                 nnconv.save(model, tmp_path / "x.nnapi")
+
+
+def test_edges_in_float64_are_told_of_and_compared(tmp_path):
+    graph = Graph("g")
+    b = Builder(graph)
+    x = b.input("x", DType.FLOAT64, SHAPE)
+    graph.outputs = [b.add(e.Mul(), [x, b.const(np.array(0.1), "tenth")], name="y")]
+    nnconv.save(Model([Signature("", graph)]), tmp_path / "x.onnx")
+    report = nnconv.convert(tmp_path / "x.onnx", tmp_path / "x.nnapi", verify=True)
+    assert report.verified
+    assert report.notes == [
+        f"`{name}` is float64, which NNAPI lacks: it becomes float32" for name in "xy"
+    ]
