@@ -22,7 +22,8 @@ LAYERS = {
     "nnconv.schemas": (),
     "nnconv.lowering": (*FORMATS, "nnconv.passes"),
     "nnconv.backends": (*LOWERED, "nnconv.checks"),
-    "nnconv.diff": (*LOWERED, "nnconv.backends"),
+    "nnconv.outlive": ("nnconv.errors",),
+    "nnconv.diff": (*LOWERED, "nnconv.backends", "nnconv.outlive"),
     # Its devices are the backends, and its cache keeps what lowering makes for them.
     "nnconv.runtime": (*LOWERED, "nnconv.backends", "nnconv.schemas"),
     "nnconv.conversion": (*LOWERED, "nnconv.backends", "nnconv.checks", "nnconv.diff"),
