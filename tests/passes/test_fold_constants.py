@@ -296,7 +296,7 @@ def test_regions_chosen_of_constants_are_constants() -> None:
 def test_extents_worked_out_in_floats_are_known_where_integers_hold_them(
     number: float, known: bool
 ) -> None:
-    def build(b: Builder, x: Value) -> Value:
+    def build(b: Builder, _x: Value) -> Value:
         return b.add(Cast(dtype=DType.INT32), [b.const(np.float32(number))])
 
     ops, _, result = fold(build)

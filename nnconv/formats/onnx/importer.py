@@ -259,8 +259,15 @@ class Source(ListedOperands):
         attributes: Mapping[str, Any] | None = None,
         *,
         results: Integer = 1,
+        version: Integer | None = None,
     ) -> list[Value]:
-        """Import a node of the standard operator set that isn't in the file; gives its results."""
+        """Import a node of the standard operator set that isn't in the file; gives its results.
+
+        It means what it means in the model's version of that set, or in ``version``.
+
+        Raises:
+            NotConvertible: when it can't be imported.
+        """
         base = f"{self.first_name()}/{op_type}"
         names = [f"{base}/{i}" if v is not None else "" for i, v in enumerate(operands)]
         outputs = [f"{base}:{i}" if i else base for i in range(results)]
@@ -268,11 +275,17 @@ class Source(ListedOperands):
         values = self.scope.values
         hidden = {name: values.pop(name) for name in (*names, *outputs) if name in values}
         values.update((n, v) for n, v in zip(names, operands, strict=True) if v is not None)
-        inner = Source(node, self.scope, index=-1, version=self.scope.opsets.get(STANDARD, 21))
+        version = version or self.scope.opsets.get(STANDARD, 21)
+        inner = Source(node, self.scope, index=-1, version=version)
         inner.where, inner.builder = self.where, self.builder
         importer = importer_of(op_type)
-        assert importer is not None, f"there is no importer of {op_type}"
+        if importer is None:
+            from nnconv.formats.onnx.functions import expand
+
+            importer = expand
         importer(inner)
+        if outputs[0] not in values:  # what its definition is made of has been refused
+            raise NotConvertible
         found = [values.pop(name) for name in outputs]
         for name in names:
             values.pop(name, None)

@@ -61,6 +61,12 @@ _DOMAINS = {
 }
 
 
+_HINTS = {
+    "com.microsoft": "Give the model as it was before onnxruntime optimized it.",
+    "org.pytorch.aten": "Export without fallbacks to operators of PyTorch.",
+}
+
+
 def reason_for(domain: str, op_type: str) -> Refusal:
     """Why an op without an importer can't be converted."""
     found = _REASONS.get(op_type) if not domain else _DOMAINS.get(domain)
@@ -71,6 +77,7 @@ def reason_for(domain: str, op_type: str) -> Refusal:
         return {
             "why": f"the meaning of `{op_type}` of operator set `{domain}` isn't known",
             "reason": Reason.UNKNOWN_OP,
+            "hint": _HINTS.get(domain, ""),
         }
     return {"why": "no translation is known", "reason": Reason.NOT_IMPLEMENTED}
 

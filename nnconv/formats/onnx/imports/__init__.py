@@ -1,6 +1,7 @@
 """Reading ONNX ops into the IR, one file an op family; each has a table IMPORTERS."""
 
 _OPS = {
+    "attention": "com.microsoft:Attention com.microsoft:MultiHeadAttention",
     "cast": "BitCast Cast CastLike",
     "control": "If Loop Scan",
     "conv": "Conv ConvInteger ConvTranspose",
@@ -12,6 +13,14 @@ _OPS = {
         "LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round "
         "Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh "
         "ThresholdedRelu Where Xor"
+    ),
+    "fused": (
+        "SimplifiedLayerNormalization com.microsoft:BiasGelu "
+        "com.microsoft:EmbedLayerNormalization com.microsoft:FastGelu com.microsoft:FusedConv "
+        "com.microsoft:FusedGemm com.microsoft:FusedMatMul com.microsoft:Gelu "
+        "com.microsoft:QuickGelu com.microsoft:RotaryEmbedding "
+        "com.microsoft:SkipLayerNormalization com.microsoft:SkipSimplifiedLayerNormalization "
+        "com.microsoft:TransposeMatMul"
     ),
     "gather": (
         "Compress Gather GatherElements GatherND NonZero OneHot Scatter ScatterElements "
