@@ -7,7 +7,7 @@ are computed, and one's results are taken.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -51,7 +51,7 @@ def inline(b: Builder, body: Graph, operands: Sequence[Value]) -> list[Value]:
 
 
 def write_turns(
-    node: Node, b: Builder, *, limit: int, counter: int, is_exact: bool
+    node: Node, b: Builder, *, limit: int, starts: Mapping[int, int], is_exact: bool
 ) -> list[Value] | None:
     """A While as its turns.
 
@@ -59,7 +59,8 @@ def write_turns(
         node: the While.
         b: adds nodes.
         limit: how many turns there are at most.
-        counter: the place of the number of turns done, among what the loop carries.
+        starts: by their places among what the loop carries, what numbers that count the turns
+            begin with.
         is_exact: whether there are so many for sure.
     """
     condition, turn = node.bodies
@@ -67,12 +68,13 @@ def write_turns(
     if limit * each > MOST_NODES or (not is_exact and not _may_run_idle(turn)):
         return None
     carried = [v for v in node.inputs if v is not None]
-    kind = carried[counter].dtype.numpy
-    shape = static_shape(carried[counter].shape) or ()
+    types = {place: carried[place].type for place in starts}
     going: Value | None = None
     for number in range(limit):
         known = list(carried)
-        known[counter] = b.const(np.full(shape, number, kind))
+        for place, start in starts.items():
+            shape, kind = static_shape(types[place].shape) or (), types[place].dtype.numpy
+            known[place] = b.const(np.full(shape, start + number, kind))
         if not is_exact:
             (asked,) = inline(b, condition, known)
             going = asked if going is None else b.add(e.LogicalAnd(), [going, asked])

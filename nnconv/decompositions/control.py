@@ -70,8 +70,32 @@ class Count(NamedTuple):
     place: int
 
 
+class _Counter(NamedTuple):
+    """What a loop counts by ones, between numbers that are known: its place, and the two."""
+
+    place: int
+    start: int
+    limit: int
+
+
+def _counter(node: Node, test: Node | None) -> _Counter | None:
+    count = _count_of(node, test)
+    first = None if count is None else node.operand(count.place).data
+    limit = None if count is None else count.limit.data
+    if count is None or first is None or limit is None or limit.size != 1:
+        return None
+    return _Counter(count.place, int(first.reshape(-1)[0]), int(limit.reshape(-1)[0]))
+
+
 def count_of(node: Node, test: Node | None) -> Count | None:
     """The number of turns, if ``test``, in a While's condition, holds it against those done."""
+    count = _count_of(node, test)
+    first = None if count is None else node.operand(count.place).data
+    return count if first is not None and not first.any() else None
+
+
+def _count_of(node: Node, test: Node | None) -> Count | None:
+    """The same, if not from 0 on the limit counts from there."""
     condition, turn = node.bodies
     if test is None or not isinstance(test.op, Less):
         return None
@@ -81,7 +105,7 @@ def count_of(node: Node, test: Node | None) -> Count | None:
     place = condition.inputs.index(asked)
     before, after = turn.inputs[place], turn.outputs[place]
     first, step = node.inputs[place], after.producer
-    if first is None or first.data is None or first.data.size != 1 or first.data.any():
+    if first is None or first.data is None or first.data.size != 1:
         return None
     if step is None or not isinstance(step.op, Add) or step.inputs[0] is not before:
         return None
@@ -149,18 +173,22 @@ def decompose_while(node: Node, b: Builder) -> list[Value] | None:
 def _as_turns(node: Node, b: Builder) -> list[Value] | None:
     """The turns of a While whose number, or what ends it at the latest, is known."""
     (asked,) = node.bodies[0].outputs
-    test = asked.producer
-    if test is None:
+    tests = _asked(asked)
+    counters = [found for found in (_counter(node, test) for test in tests) if found is not None]
+    if not counters:
         return None
-    tests = [test]
-    if isinstance(test.op, LogicalAnd):
-        tests = [v.producer for v in test.inputs if v is not None and v.producer is not None]
-    for each in tests:
-        count = count_of(node, each)
-        if count is not None and count.limit.data is not None and count.limit.data.size == 1:
-            limit = max(int(count.limit.data.reshape(-1)[0]), 0)
-            return write_turns(node, b, limit=limit, counter=count.place, is_exact=each is test)
-    return None
+    limit = max(min(c.limit - c.start for c in counters), 0)
+    starts = {c.place: c.start for c in counters}
+    exact = len(counters) == len(tests)
+    return write_turns(node, b, limit=limit, starts=starts, is_exact=exact)
+
+
+def _asked(condition: Value) -> list[Node | None]:
+    """What makes the conditions that must all hold."""
+    node = condition.producer
+    if node is None or not isinstance(node.op, LogicalAnd):
+        return [node]
+    return [test for v in node.inputs if v is not None for test in _asked(v)]
 
 
 def _number(b: Builder, number: int) -> Value:

@@ -52,6 +52,9 @@ Exporter: TypeAlias = "Callable[[Node, Target], None]"
 Input: TypeAlias = "Value | Ref | int | float | bool | Sequence[Value | Ref] | None"
 """What an input of an operation is given as: numbers become scalars, None has no value."""
 
+_BODIES_LEVEL = 4
+"""The first feature level that has IF and WHILE."""
+
 _SUMS_LEVEL = 4
 """Where integers begin to be added up."""
 
@@ -135,7 +138,8 @@ class Target(OperationMaker):
     @property
     def means(self) -> Means:
         """What NNAPI has for decompositions."""
-        return Means(bitcasts=False, int64=False, sums=self.level >= _SUMS_LEVEL, recurrences=True)
+        bodies, sums = self.level >= _BODIES_LEVEL, self.level >= _SUMS_LEVEL
+        return Means(bodies=bodies, bitcasts=False, int64=False, sums=sums, recurrences=True)
 
     @property
     def keeps_wide(self) -> bool:

@@ -7,6 +7,14 @@ import pytest
 
 import nnconv
 from nnconv.errors import UnsupportedError
+from nnconv.formats.nnapi.reader import import_model as read_nnapi
+from nnconv.formats.nnrt.reader import import_model as read_nnrt
+from nnconv.ir import Builder, DType, Graph, Model, Signature, Value
+from nnconv.ir.types import TensorType
+from nnconv.lowering import to_nnapi, to_nnrt
+from nnconv.ops.control import While
+from nnconv.ops.elementwise import Add, Less, LogicalAnd
+from nnconv.ops.gather import Gather
 from support.onnx_routes import run_onnxruntime
 
 HEADER = '<ir_version: 8, opset_import: ["": 17]>'
@@ -98,14 +106,23 @@ def lstm(tmp_path, steps):
     return path
 
 
-def check(path, feeds, tmp_path):
-    written = tmp_path / "net.nnrt"
-    nnconv.convert(path, written)
+def check(path, feeds, tmp_path, *, nnapi=True):
+    """Compare with onnxruntime, in NNAPI before it had bodies too."""
     wanted = run_onnxruntime(str(path), feeds)
-    results = nnconv.compile(written, "reference").run(feeds)
-    for got, want in zip(results.values(), wanted, strict=True):
-        assert got.shape == want.shape
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    for name, options in {"net.nnrt": {}, "net.nnapi": {"feature_level": 3}}.items():
+        if not nnapi and options:
+            continue
+        written = tmp_path / name
+        nnconv.convert(path, written, **options)
+        executable = nnconv.compile(written, "reference")
+        raised = {
+            info.name: feeds[info.name].reshape(feeds[info.name].shape or info.shape)
+            for info in executable.inputs
+        }
+        results = executable.run(raised)
+        for got, want in zip(results.values(), wanted, strict=True):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
 def row(*numbers):
@@ -115,6 +132,47 @@ def row(*numbers):
 def test_turns_of_a_known_number_are_written_out(tmp_path):
     rows = np.arange(15, dtype=np.float32).reshape(5, 3)
     check(saved(SCAN, tmp_path), {"start": row(1, 2, 3), "x": rows}, tmp_path)
+
+
+def counting(first, limits):
+    """A While that adds up rows of ``x``, as long as two counters are below their limits."""
+    x, total = (TensorType(DType.FLOAT32, shape) for shape in ((6, 2), (2,)))
+    counter = TensorType(DType.INT32, ())
+    types = [counter, counter, total, x]
+    asks, turn = Graph("condition"), Graph("turn")
+    for body in (asks, turn):
+        body.inputs = [Value(f"v{i}", kind) for i, kind in enumerate(types)]
+    b = Builder(asks)
+    tests = [
+        b.add(Less(), [value, b.const(np.asarray(limit, np.int32))])
+        for value, limit in zip(asks.inputs, limits, strict=False)
+    ]
+    asks.outputs = [b.add(LogicalAnd(), tests)]
+    b, (i, j, sums, rows) = Builder(turn), turn.inputs
+    one = b.const(np.asarray(1, np.int32))
+    more = b.add(Add(), [sums, b.add(Gather(axis=0), [rows, j])])
+    turn.outputs = [b.add(Add(), [i, one]), b.add(Add(), [j, one]), more, rows]
+    b = Builder(Graph("net"))
+    starts = [b.const(np.asarray(number, np.int32)) for number in first]
+    given = [*starts, b.input("sum", DType.FLOAT32, (2,)), b.input("x", DType.FLOAT32, (6, 2))]
+    b.graph.outputs = [b.add_typed(While(), given, types, bodies=[asks, turn])[2]]
+    return Model([Signature("", b.graph)])
+
+
+@pytest.mark.parametrize(
+    ("first", "limits", "turns"), [((0, 1), (4, 6), 4), ((1, 2), (9, 5), 3), ((0, 3), (4, 2), 0)]
+)
+def test_turns_that_two_counters_end_are_written_out(first, limits, turns):
+    """TensorFlow's loops hold a counter of their own against the most turns."""
+    x = np.arange(12, dtype=np.float32).reshape(6, 2) ** 2
+    feeds = {"sum": row(1, -1), "x": x}
+    wanted = feeds["sum"] + x[first[1] : first[1] + turns].sum(0)
+    written = to_nnrt(counting(first, limits)).model
+    older = to_nnapi(counting(first, limits), feature_level=3).model
+    for model in (read_nnrt(written), read_nnapi(older)):
+        assert not any(node.bodies for node in model.main.graph.nodes)
+        (result,) = nnconv.compile(model, "reference").run(feeds).values()
+        np.testing.assert_array_equal(result, wanted)
 
 
 @pytest.mark.parametrize("limit", [-100.0, 4.0, 6.5, 100.0])
@@ -173,6 +231,6 @@ def test_what_has_no_such_form_is_named(text, op, tmp_path):
 
 def test_open_steps_are_an_lstms_alone(tmp_path):
     x = np.random.default_rng(1).normal(size=(7, 1, 3)).astype(np.float32)
-    check(lstm(tmp_path, "steps"), {"x": x}, tmp_path)
+    check(lstm(tmp_path, "steps"), {"x": x}, tmp_path, nnapi=False)
     with pytest.raises(UnsupportedError, match="NNRt has no While"):
         nnconv.convert(tmp_path / "net.onnx", tmp_path / "net.nnrt", api=1)
