@@ -37,18 +37,21 @@ class ResignPass(Pass):
         keep: leave the signs of 8-bit values. Products whose data and weights differ in sign get
             weights of the data's, or signed data for themselves.
         wide: turn 16-bit values.
+        whole: turn all that can be, for a target that knows signed codes alone; weights may keep a
+            zero point.
     """
 
     name: ClassVar[str] = "resign"
 
-    def __init__(self, *, keep: bool = False, wide: bool = True) -> None:
-        """Say whether signs are to stay, and whether those of 16-bit values are."""
+    def __init__(self, *, keep: bool = False, wide: bool = True, whole: bool = False) -> None:
+        """Say whether signs are to stay, whether those of 16-bit values are, or none at all."""
         self.keep = keep
         self.wide = wide
+        self.whole = whole
 
     def run(self, graph: Graph) -> bool:
         """Rewrite one graph."""
-        regions = _Regions(graph, keep=self.keep, wide=self.wide)
+        regions = _Regions(graph, keep=self.keep, wide=self.wide, whole=self.whole)
         walk = _Walk(graph, regions)
         for node in graph.nodes:
             if node not in walk.added:
@@ -61,16 +64,18 @@ class _Regions:
     """Which values change their sign: those connected by ops that want it alike.
 
     Attributes:
+        whole: see ``ResignPass``.
         outside: products that get codes of another sign for themselves, and whether signed ones.
     """
 
-    def __init__(self, graph: Graph, *, keep: bool, wide: bool) -> None:
+    def __init__(self, graph: Graph, *, keep: bool, wide: bool, whole: bool) -> None:
+        self.whole = whole
         self._parent: dict[Value, Value] = {}
         self.outside: dict[Node, bool] = {}
         wanting: list[Value] = []  # of those that know both
         needing: list[Value] = []  # of products that know signed codes alone
         for node in graph.nodes:
-            if isinstance(node.op, WEIGHTED) and not _has_signed_weights(node):
+            if isinstance(node.op, WEIGHTED) and not whole and not _has_signed_weights(node):
                 self.outside[node] = False
             elif keep and _needs_signs(node) and not _is_wide(node):
                 self.outside[node] = True
@@ -78,6 +83,8 @@ class _Regions:
                 turned = None if keep else _turned_for_its_sign(node)
                 if turned is not None:
                     needing.append(turned)
+                if whole and isinstance(node.op, Quantize) and _turns(node.outputs[0]):
+                    needing.append(node.outputs[0])
                 continue
             values = [v for v in (*node.inputs, *node.outputs) if v is not None and _turns(v)]
             if not values or node in self.outside or not can_turn(node):
@@ -86,7 +93,7 @@ class _Regions:
                 continue
             for value in values[1:]:
                 self._join(values[0], value)
-            if _needs_signs(node):
+            if whole or _needs_signs(node):
                 needing.append(values[0])
             elif isinstance(node.op, WEIGHTED) and not keep:
                 wanting.append(values[0])
@@ -240,6 +247,8 @@ class _Walk:
             self._constants[weights] = found
             node.replace_input_with(1, found)
             self.modified = True
+        elif self.regions.whole and weights.data is not None and weights.dtype is DType.UINT8:
+            self._resign(node, 1, weights)
 
     def _surround(self, node: Node, *, signed: bool) -> None:
         """Let a product work on codes of one sign, which is converted before and behind it."""

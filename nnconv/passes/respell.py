@@ -35,6 +35,7 @@ from nnconv.ops.elementwise import (
     Tanh,
 )
 from nnconv.ops.numeric import Erf, Reciprocal
+from nnconv.ops.quantize import Dequantize
 from nnconv.ops.shape import Identity
 from nnconv.passes.base import Pass
 from nnconv.passes.terms import Product, is_plain, lines_of, made_by, number_of, product_of
@@ -276,6 +277,14 @@ def _rsqrt(node: Node) -> _Spelled | None:
     return _Spelled(Rsqrt(), [made.inputs[0]], [made])
 
 
+def _square_of_codes(node: Node) -> _Spelled | None:
+    """What codes stand for, to the power of 2: a product, which there is on codes too."""
+    x, exponent = node.inputs
+    if x is None or made_by(x, Dequantize) is None or number_of(exponent) != 2:
+        return None
+    return None if x.shape != node.outputs[0].shape else _Spelled(Mul(), [x, x], [])
+
+
 # -------------------------------------------------------------------- two straight lines
 
 
@@ -307,7 +316,7 @@ def _no_bound(node: Node) -> _Spelled | None:
 _RULES: dict[type[Op], tuple[Callable[[Node], _Spelled | None], ...]] = {
     Mul: (_square_of_difference, _gated),
     Div: (_rsqrt, _gated),
-    Pow: (_square_of_difference, _rsqrt),
+    Pow: (_square_of_difference, _rsqrt, _square_of_codes),
     Square: (_square_of_difference,),
     Reciprocal: (_rsqrt,),
     Add: (_rectifier,),

@@ -9,6 +9,7 @@ import numpy as np
 
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
+from nnconv.ir.quant import dequantize
 from nnconv.ops.elementwise import (
     Abs,
     Add,
@@ -23,6 +24,7 @@ from nnconv.ops.elementwise import (
     Square,
     Sub,
 )
+from nnconv.ops.rewrite import constant_behind
 
 MOST_FACTORS = 6
 """Longer products are none that have a name."""
@@ -47,8 +49,16 @@ def made_by(value: Value | None, *kinds: type[Op]) -> Node | None:
 
 
 def number_of(value: Value | None) -> float | None:
-    """A float constant's element, if all of its elements are one number."""
-    if value is None or value.data is None or not is_plain(value) or not value.data.size:
+    """A float constant's element, if all of its elements are one number; or what one code means."""
+    if value is None or not is_plain(value):
+        return None
+    if value.data is None:
+        source = constant_behind(value)
+        if source is None or source.data is None or source.data.size != 1:
+            return None
+        known = source.data if source.quant is None else dequantize(source.data, source.quant)
+        return float(known.reshape(-1)[0])
+    if not value.data.size:
         return None
     first = value.data.reshape(-1)[0]
     if value.data.size > 1 and not bool(np.all(value.data == first)):

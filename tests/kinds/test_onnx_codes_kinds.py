@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
+import nnconv
 from support.onnx_qdq import Qdq, run_all
 from support.onnx_routes import node, run_onnxruntime
 from support.onnx_whole import check_against_onnxruntime, info, onnx_model, to_tflite
@@ -91,6 +92,28 @@ def test_each_op_between_quantizers(name: str, kind: str, tmp_path: Path) -> Non
             assert np.mean(got != wanted) <= 0.05  # where a rounding made a tie
     if made.ops.get("DEQUANTIZE", 0) > 1:
         assert any(" with floats" in text for text in made.report.notes)
+
+
+@pytest.mark.parametrize("exponent", ["a number", "a code"])
+def test_the_square_of_codes_is_a_product_of_codes(exponent: str, tmp_path: Path) -> None:
+    """A quantizer that shares the number 2 with a product turns the exponent into a code."""
+    q = Qdq()
+    x = q.qdq(q.input("x", FLOAT, [1, 4, 4, 4]), 0.05, 3, "int8")
+    two = q.const(np.float32(2))
+    if exponent == "a code":
+        two = q.weights(np.int8(127), 2 / 255, -128)
+    q.q(q.op("Pow", x, two), 0.08, -128, "int8", name="y")
+    model = q.model([("y", "int8", None)])
+    made = to_tflite(model, tmp_path)
+    check_against_onnxruntime(made, [2 * normal(1, 4, 4, 4)], steps=1)
+    assert made.ops["MUL"] == 1
+    assert "DEQUANTIZE" not in made.ops
+    for target in ("nnapi", "nnrt"):
+        report = nnconv.convert(made.source, tmp_path / f"m.{target}", verify=True)
+        assert report.verified
+        assert report.counts["MUL"] == 1
+        assert "DEQUANTIZE" not in report.counts
+        assert report.counts.get("QUANT_DTYPE_CAST", 1) == 1  # of the input
 
 
 # ---------------------------------------------------------------- parameters that must agree

@@ -14,6 +14,7 @@ from onnx import numpy_helper
 
 import nnconv
 from nnconv.ir import DType
+from nnconv.passes.weight_codes import WEIGHTED
 from support.litert import RESOLVERS
 from support.onnx_qdq import Qdq, quantized_by_onnxruntime, run_all
 from support.onnx_routes import node, run_onnxruntime
@@ -104,6 +105,26 @@ def test_models_quantized_by_onnxruntime_stay_as_they_are(
     if kept and (weights == "QInt8" or int8 == "resign"):
         assert made.ops["DEQUANTIZE"] == 1
         assert not made.report.notes
+
+
+@pytest.mark.parametrize("target", ["nnapi", "nnrt"])
+@pytest.mark.parametrize(("form", "data", "weights", "per_channel"), FORMS)
+def test_layers_quantized_by_onnxruntime_stay_so_where_models_are_built_by_calls(
+    form: str, data: str, weights: str, per_channel: bool, target: str, tmp_path: Path
+) -> None:
+    """NNRt knows signed codes alone, and NNAPI's FULLY_CONNECTED no scales of filters."""
+    batches = [{"x": 3 * normal(1, 3, 8, 8, seed=seed)} for seed in range(4)]
+    path = quantized_by_onnxruntime(
+        network(), tmp_path, batches, form=form, data=data, weights=weights, per_channel=per_channel
+    )
+    report = nnconv.convert(path, tmp_path / f"m.{target}", verify=True)
+    assert report.verified
+    layers = [n for n in nnconv.load(report.target).graph.nodes if isinstance(n.op, WEIGHTED)]
+    assert len(layers) >= 4
+    kept = all("weights have zero points" not in text for text in report.notes)
+    for layer in layers:
+        assert layer.operand(1).dtype in (DType.INT8, DType.UINT8) or not kept, layer
+        assert layer.operand(0).type.has_codes or not kept, layer
 
 
 # ---------------------------------------------------------------- axes of channels
@@ -422,3 +443,32 @@ def test_float_onnx_models_stay_float(tmp_path: Path) -> None:
     graph = nnconv.load(made.target).graph
     assert all(v.quant is None for n in graph.nodes for v in (*n.inputs, *n.outputs) if v)
     check_against_onnxruntime(made, [normal(1, 3, 8, 8)])
+
+
+# ---------------------------------------------------------------- plain arithmetic
+
+
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+def test_float_weights_behind_codes_in_plain_arithmetic_stay(op: str, tmp_path: Path) -> None:
+    """Behind a DequantizeLinear in its place onnxruntime would quantize them by itself."""
+    nodes = [
+        node("Cast", ["x"], ["f"], to=onnx.TensorProto.FLOAT),
+        node("Sub", ["f", "point"], ["d"]),
+        node("Mul", ["d", "step"], ["r"]),
+        node(op, ["r", "w", "b"], ["c"], strides=[2, 2]),
+        node("QuantizeLinear", ["c", "scale", "zero"], ["y"]),
+    ]
+    constants = {
+        "point": np.float32(130), "step": np.float32(0.125), "w": normal(4, 4, 3, 3),
+        "b": normal(4), "scale": np.float32(0.02), "zero": np.uint8(100),
+    }  # fmt: skip
+    extent = 3 if op == "Conv" else 15
+    inputs = [info("x", "uint8", [1, 4, 7, 7])]
+    model = onnx_model(nodes, inputs, [info("y", "uint8", [1, 4, extent, extent])], constants)
+    source, target = tmp_path / "a.onnx", tmp_path / "b.onnx"
+    onnx.save(model, source)
+    nnconv.convert(source, target)
+    x = np.random.default_rng(1).integers(0, 256, (1, 4, 7, 7)).astype(np.uint8)
+    (wanted,) = run_onnxruntime(model, {"x": x})
+    (found,) = run_onnxruntime(onnx.load(target), {"x": x})
+    np.testing.assert_array_equal(found, wanted)

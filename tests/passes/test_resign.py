@@ -54,6 +54,7 @@ def signed(
     dtype: DType = DType.UINT8,
     quant: Quant = X,
     keep: bool = False,
+    whole: bool = False,
 ) -> tuple[Graph, list[str]]:
     """Re-sign a graph of one input: its results and edges stay; gives it and its ops."""
     graph = Graph("g")
@@ -66,7 +67,7 @@ def signed(
     data = np.random.default_rng(1).integers(low, high + 1, SHAPE).astype(dtype.numpy)
     data.reshape(-1)[:2] = low, high
     before = run_graph(graph, [data])
-    step = ResignPass(keep=keep)
+    step = ResignPass(keep=keep, whole=whole)
     run_passes(Model([Signature("", graph)]), [PrunePass(), step, PrunePass()], verify=True)
     after = run_graph(graph, [data])
     for old, new in zip(before, after, strict=True):
@@ -146,6 +147,19 @@ def test_what_follows_follows(name: str) -> None:
     assert ops[-1] == "Quantize"
     assert inner_types(graph) <= {"int8", "bool"}
     assert ops.count("Quantize") == 2
+
+
+@pytest.mark.parametrize("name", FOLLOWERS)
+def test_all_is_signed_for_who_knows_no_others(name: str) -> None:
+    """Weights of any zero point, and what no product is connected with."""
+    graph, ops = signed(
+        lambda b, x: FOLLOWERS[name](b, product(b, x, weights=DType.UINT8, point=100)), whole=True
+    )
+    assert inner_types(graph) <= {"int8", "bool"}
+    conv = list(graph.nodes)[1]
+    assert conv.operand(1).type.quant == Quant.per_tensor(0.01, -28)
+    graph, ops = signed(lambda b, x: b.add(e.Add(), [x, x], quant=Y), whole=True)
+    assert ops == ["Quantize", "Add", "Quantize"]
 
 
 LOOKERS = {
