@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
-from nnconv.decompositions.constants import MOST_ELEMENTS, scalar, times
+from nnconv.decompositions.constants import scalar, times
 from nnconv.decompositions.extents import extent, ints, joined
+from nnconv.decompositions.places import count_of, counted
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -126,18 +127,14 @@ class _Term:
         return _Term(value, [label for label in self.labels if label in kept])
 
     def without_repeats(self, b: Builder) -> _Term:
-        """The diagonal of dimensions of one label: the sum over a mask, one label at a time."""
+        """The diagonal of dimensions of one label: the sum over what it takes, one at a time."""
         term = self
         while len(set(term.labels)) < len(term.labels):
             label = next(name for name in term.labels if term.labels.count(name) > 1)
             first = term.labels.index(label)
             second = term.labels.index(label, first + 1)
-            extent = term.extents()[label]
-            if not isinstance(extent, int) or extent * extent > MOST_ELEMENTS:
-                raise _Open
-            shape = [extent if i in (first, second) else 1 for i in range(len(term.labels))]
-            mask = np.eye(extent, dtype=term.value.dtype.numpy).reshape(shape)
-            kept = b.add(e.Mul(), [term.value, b.const(mask)])
+            taken = _on_diagonal(term.value, first, second, b)
+            kept = b.add(e.Select(), [taken, term.value, scalar(b, 0, term.value)])
             value = b.add(ReduceSum(axes=(second,)), [kept])
             labels = [name for i, name in enumerate(term.labels) if i != second]
             term = _Term(value, labels)
@@ -149,6 +146,16 @@ class _Term:
         if perm == tuple(range(len(perm))):
             return self.value
         return b.add(Transpose(perm=perm), [self.value])
+
+
+def _on_diagonal(x: Value, first: int, second: int, b: Builder) -> Value:
+    """Where two places agree: bool, of extent 1 along all other dimensions."""
+    sides = []
+    for axis in (first, second):
+        shape = tuple(-1 if i == axis else 1 for i in range(len(x.shape or ())))
+        places = counted(b, count_of(b, x, axis, axis + 1))
+        sides.append(b.add(Reshape(shape=shape), [places]))
+    return b.add(e.Equal(), sides)
 
 
 def einsum(node: Node, b: Builder) -> Sequence[Value] | None:

@@ -212,16 +212,34 @@ CASES += [
 ]
 
 
-def einsum(equation: str, *shapes: tuple[int, ...], open: int | None = None) -> OnnxCase:
-    """An Einsum, of which one extent of the first operand may be open."""
+def einsum(equation: str, *shapes: tuple[int, ...], open: Sequence[int] = ()) -> OnnxCase:
+    """An Einsum, of which extents of the first operand may be open."""
     names = [f"x{i}" for i in range(len(shapes))]
     return OnnxCase(
-        f"Einsum {equation} {'open' if open is not None else ''}",
+        f"Einsum {equation} {'open' if open else ''}",
         node("Einsum", names, ["y"], equation=equation),
         {name: floats(*shape) for name, shape in zip(names, shapes, strict=True)},
-        open={} if open is None else {"x0": (open,)},
+        open={"x0": open},
     )
 
+
+def diagonal(equation: str, *shapes: tuple[int, ...], open: Sequence[int] = ()) -> OnnxCase:
+    """An Einsum that takes a diagonal, beside which there are no numbers."""
+    x = np.full(shapes[0], np.nan, np.float32)
+    x[..., ::2] = np.inf
+    for i in range(shapes[0][-1]):
+        x[..., i, i] = 3 + i
+    feeds = [{"x": x}, *({"x": floats(*shape)} for shape in shapes[1:])]
+    made = node("Einsum", ["x"], ["y"], equation=equation)
+    name = f"Einsum {equation} beside no numbers {'open' if open else ''}"
+    return OnnxCase(name, made, feeds[0], more=feeds[1:], open={"x": open})
+
+
+CASES += [
+    diagonal("bii->bi", (2, 3, 3)),
+    diagonal("bii->bi", (2, 3, 3), (2, 5, 5), (1, 1, 1), open=(0, 1, 2)),
+    diagonal("bii->b", (2, 3, 3), (4, 2, 2), open=(0, 1, 2)),
+]
 
 CASES += [
     einsum("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
@@ -233,9 +251,9 @@ CASES += [
     einsum("ijj->ij", (2, 3, 3)),
     einsum("i,j,k->kij", (2,), (3,), (4,)),
     einsum("ab,bc,cd->ad", (2, 3), (3, 4), (4, 5)),
-    einsum("bi,oi->bo", (2, 3), (4, 3), open=0),
-    einsum("bid,jd->bij", (2, 3, 4), (5, 4), open=0),
-    einsum("bid,hde->bhie", (2, 3, 4), (5, 4, 6), open=0),
+    einsum("bi,oi->bo", (2, 3), (4, 3), open=(0,)),
+    einsum("bid,jd->bij", (2, 3, 4), (5, 4), open=(0,)),
+    einsum("bid,hde->bhie", (2, 3, 4), (5, 4, 6), open=(0,)),
 ]
 
 CASES += [
