@@ -435,9 +435,8 @@ def _settled(model: Model, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         for value in node.outputs[:3]:
             if value in outputs:
                 place = outputs.index(value)
-                rows = range(settled[place].shape[1])
                 settled[place] = settled[place].copy()
-                settled[place][:, [not op.is_used(row, count) for row in rows]] = 0
+                settled[place][:, op.places >= count] = 0
     return settled
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from nnconv.ir.dtype import DType
 from nnconv.ir.op import Op, Operand, QuantRule, Types, op_class, operand_type, require_rank
 from nnconv.ir.types import TensorType, element_count
@@ -101,6 +103,10 @@ class SelectBoxes(Op):
         return (TensorType(self.dtype, (None, 3)),)
 
 
+MOST_ROWS = 1 << 24
+"""Nothing is made for more rows of detections: a file may ask for any number."""
+
+
 @op_class
 class DetectionPostProcess(Op):
     """Decodes boxes and chooses the detections.
@@ -158,10 +164,17 @@ class DetectionPostProcess(Op):
             TensorType(DType.FLOAT32, (1,)),
         )
 
-    def is_used(self, row: int, count: int) -> bool:
-        """Whether a row of the results holds a detection; the last result gives ``count``."""
-        place, rank = (row, 0) if self.regular else divmod(row, self.max_classes)
-        return place < count and rank < self.classes
+    @property
+    def places(self) -> np.ndarray:
+        """Which of the detections that the last result counts a row is of [m]; infinity: of none.
+
+        A row holds a detection where this is below that number.
+        """
+        rows = np.arange(self.max_detections * self.max_classes)
+        if self.regular:
+            return rows.astype(np.float32)
+        boxes, ranks = np.divmod(rows, self.max_classes)
+        return np.where(ranks < self.classes, boxes, np.inf).astype(np.float32)
 
     def background(self, columns: int) -> int:
         """How many of the scores' columns stand for the background: 0 or 1.

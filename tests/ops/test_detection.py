@@ -13,10 +13,12 @@ from nnconv.backends.reference.executor import run_graph
 import nnconv
 from nnconv.errors import InvalidModelError
 from nnconv.formats.tflite.reader import read
+from nnconv.ir import Builder, DType, Value
 from nnconv.ops.detection import DetectionPostProcess
 from support.litert import run_litert
 from support.spine import Case, check, run_onnx
 from support.tflite_builder import TfliteBuilder, flexbuffer
+from support.tflite_spine import TfliteCase, check_tflite
 
 FLOAT, INT = "float32", "int32"
 
@@ -207,9 +209,8 @@ def compare_detections(
     expected = [np.array(a) for a in run_litert(content, inputs)]
     assert isinstance(op, DetectionPostProcess)
     count = int(expected[3][0])
-    used = np.array([op.is_used(row, count) for row in range(expected[1].shape[1])])
     for array in expected[:3]:
-        array[:, ~used] = 0
+        array[:, op.places >= count] = 0
     path = folder / "model.onnx"
     nnconv.save(model, path, **options)
     for results in (run_graph(model.graph, inputs), run_onnx(path, model, inputs)):
@@ -351,3 +352,29 @@ def test_options_that_litert_refuses_are_invalid(changes: dict[str, Any]) -> Non
     b.output(*b.op("TFLite_Detection_PostProcess", [x, s, anchors], results, custom_options=packed))
     with pytest.raises(InvalidModelError):
         read(b.build())
+
+
+@pytest.mark.parametrize("regular", [False, True])
+def test_nothing_is_left_of_earlier_detections(regular: bool, tmp_path: Path) -> None:
+    """LiteRT's operator, which has no more than two classes to give, leaves rows as they were."""
+    op = DetectionPostProcess(
+        max_detections=3,
+        max_classes=1 if regular else 3,
+        per_class=3,
+        regular=regular,
+        score_threshold=0.5,
+        iou_threshold=0.5,
+        classes=2,
+        scales=(1.0, 1.0, 1.0, 1.0),
+    )
+    anchors = np.array([[1, 1, 1, 1], [5, 5, 1, 1], [9, 9, 1, 1]], np.float32)
+
+    def build(b: Builder) -> list[Value]:
+        encodings = b.input("e", DType.FLOAT32, (1, 3, 4))
+        scores = b.input("s", DType.FLOAT32, (1, 3, 3))
+        return b.add_many(op, [encodings, scores, b.const(anchors)])
+
+    still = np.zeros((1, 3, 4), np.float32)
+    high = np.array([[[0, 0.9, 0.6], [0, 0.8, 0.4], [0, 0.7, 0.3]]], np.float32)
+    runs = [[still, high * factor] for factor in (np.float32(1), np.float32(0.6), np.float32(0.1))]
+    check_tflite(TfliteCase("detections", build, runs[0], more=runs[1:]), tmp_path)

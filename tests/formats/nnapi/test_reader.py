@@ -114,6 +114,27 @@ def test_axes_given_at_run_time_leave_one_dimension_at_least(shape, axes, stated
     np.testing.assert_array_equal(found, numbers.reshape(wanted))
 
 
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("regular", [False, True])
+def test_rows_behind_the_last_detection_are_of_no_class(regular, background):
+    b = NnapiBuilder()
+    scores, deltas = b.input(FLOAT, (1, 2, 3)), b.input(FLOAT, (1, 2, 4))
+    anchors = b.const(FLOAT, [[1, 1, 1, 1], [5, 5, 1, 1]])
+    rest = [*[b.const(OperandCode.FLOAT32, 1.0)] * 4, b.const(OperandCode.BOOL, regular)]
+    rest += [b.const(INT, number) for number in (3, 1, 2)]
+    rest += [b.const(OperandCode.FLOAT32, 0.5)] * 2 + [b.const(OperandCode.BOOL, background)]
+    integer = OperandCode.TENSOR_INT32
+    results = [b.output(FLOAT, (1, 3)), b.output(FLOAT, (1, 3, 4))]
+    results += [b.output(integer, (1, 3)), b.output(integer, (1,))]
+    b.run(OperationCode.DETECTION_POSTPROCESSING, [scores, deltas, anchors, *rest], results)
+    graph = import_model(b.model()).graph
+    given = np.array([[[0.9, 0.2, 0.8], [0.9, 0.3, 0.1]]], np.float32)
+    found, _, labels, count = run_graph(graph, [given, np.zeros((1, 2, 4), np.float32)])
+    assert count.tolist() == [1]
+    np.testing.assert_array_equal(found, np.float32([[0.8, 0, 0]]))
+    np.testing.assert_array_equal(labels, [[1 + background, 0, 0]])
+
+
 def test_what_breaks_a_rule_is_refused():
     model = add_model()
     model.main.operands[2].value = np.asarray(9, np.int32)

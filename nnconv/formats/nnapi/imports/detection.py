@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ir.types import static_shape
-from nnconv.ops.detection import DetectionPostProcess
-from nnconv.ops.elementwise import Add
+from nnconv.ops.detection import MOST_ROWS, DetectionPostProcess
+from nnconv.ops.elementwise import Add, Less
 from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.shape import Concat
 from nnconv.ops.slices import Slice
@@ -56,15 +54,18 @@ def import_detection_postprocessing(s: Source) -> None:
     )
     if shape[2] < 2 or min(op.scales) <= 0:
         raise s.fail(f"{shape[2]} classes and scales {list(op.scales)}")
+    if most * classes > MOST_ROWS:
+        raise s.unsupported(f"{most} detections of {classes} classes")
     rows: list[list[Value]] = [[], [], [], []]
     for image in range(shape[0]):
         parts = [_image(s, value, image) for value in (deltas, scores)]
         boxes, labels, found, count = s.add_many(op, [*parts, anchors])
+        if s.bool("background_in_label"):
+            used = s.add(Less(), [s.const(op.places.reshape(1, -1)), count])
+            labels = s.add(Add(), [labels, s.add(Cast(dtype=DType.FLOAT32), [used])])
         for row, value in zip(rows, (found, boxes, labels, count), strict=True):
             row.append(value)
     joined = [row[0] if len(row) == 1 else s.add(Concat(axis=0), row) for row in rows]
-    if s.bool("background_in_label"):
-        joined[2] = s.add(Add(), [joined[2], s.const(np.ones(1, np.float32))])
     for index in (0, 1):
         _give(s, index, joined[index])
     for index in (2, 3):

@@ -9,7 +9,12 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
 from nnconv.ir.types import TensorType
-from nnconv.ops.detection import DetectionPostProcess, NonMaxSuppression, SelectBoxes
+from nnconv.ops.detection import (
+    MOST_ROWS,
+    DetectionPostProcess,
+    NonMaxSuppression,
+    SelectBoxes,
+)
 
 
 def export_non_max_suppression(node: Node, t: Target) -> None:
@@ -69,8 +74,22 @@ def export_post_process(node: Node, t: Target) -> None:
         }
     )
     inputs = [t.tensor(v) for v in node.inputs]
-    outputs = [t.declare(v) for v in node.outputs]
-    t.operator("TFLite_Detection_PostProcess", inputs, outputs, custom_options=options)
+    *rows, count = node.outputs
+    if op.regular or node.origin.format == "tflite":
+        outputs = [t.declare(v) for v in (*rows, count)]
+        t.operator("TFLite_Detection_PostProcess", inputs, outputs, custom_options=options)
+        return
+    if op.max_detections * op.max_classes > MOST_ROWS:
+        raise t.refused(f"{op.max_detections} detections of {op.max_classes} classes")
+    found = [t.temp(v.type) for v in rows]
+    number = t.declare(count)
+    t.operator("TFLite_Detection_PostProcess", inputs, [*found, number], custom_options=options)
+    zero = t.const(np.zeros((), np.float32))
+    for value, tensor in zip(rows, found, strict=True):  # LiteRT leaves old content where none is
+        ends = (1,) * (len(value.shape or ()) - 2)
+        places = t.const(op.places.reshape(1, -1, *ends))
+        used = TensorType(DType.BOOL, (1, len(op.places), *ends))
+        t.emit("SELECT_V2", [t.result("LESS", [places, number], used), tensor, zero], value)
 
 
 EXPORTERS: dict[type[Op], Exporter] = {
