@@ -443,32 +443,3 @@ def test_float_onnx_models_stay_float(tmp_path: Path) -> None:
     graph = nnconv.load(made.target).graph
     assert all(v.quant is None for n in graph.nodes for v in (*n.inputs, *n.outputs) if v)
     check_against_onnxruntime(made, [normal(1, 3, 8, 8)])
-
-
-# ---------------------------------------------------------------- plain arithmetic
-
-
-@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
-def test_float_weights_behind_codes_in_plain_arithmetic_stay(op: str, tmp_path: Path) -> None:
-    """Behind a DequantizeLinear in its place onnxruntime would quantize them by itself."""
-    nodes = [
-        node("Cast", ["x"], ["f"], to=onnx.TensorProto.FLOAT),
-        node("Sub", ["f", "point"], ["d"]),
-        node("Mul", ["d", "step"], ["r"]),
-        node(op, ["r", "w", "b"], ["c"], strides=[2, 2]),
-        node("QuantizeLinear", ["c", "scale", "zero"], ["y"]),
-    ]
-    constants = {
-        "point": np.float32(130), "step": np.float32(0.125), "w": normal(4, 4, 3, 3),
-        "b": normal(4), "scale": np.float32(0.02), "zero": np.uint8(100),
-    }  # fmt: skip
-    extent = 3 if op == "Conv" else 15
-    inputs = [info("x", "uint8", [1, 4, 7, 7])]
-    model = onnx_model(nodes, inputs, [info("y", "uint8", [1, 4, extent, extent])], constants)
-    source, target = tmp_path / "a.onnx", tmp_path / "b.onnx"
-    onnx.save(model, source)
-    nnconv.convert(source, target)
-    x = np.random.default_rng(1).integers(0, 256, (1, 4, 7, 7)).astype(np.uint8)
-    (wanted,) = run_onnxruntime(model, {"x": x})
-    (found,) = run_onnxruntime(onnx.load(target), {"x": x})
-    np.testing.assert_array_equal(found, wanted)

@@ -9,9 +9,12 @@ import onnx
 import pytest
 
 import nnconv
+from nnconv.formats.nnrt.file import to_bytes
+from nnconv.formats.nnrt.wire import QuantParams
 from nnconv.ir import DType, Model
 from support.litert import RESOLVERS
 from support.litert_worker import worker
+from support.nnrt_ops import Given, const, graph_of
 from support.onnx_routes import assert_interface, node, run_onnxruntime
 from support.onnx_whole import info, onnx_model
 from support.places import FIXTURES
@@ -129,3 +132,24 @@ def test_an_onnx_model_written_anew_stays_what_it_was(opset: int, tmp_path: Path
     x = normal(2, 3, 8, 8)
     (wanted,), (seen,) = (run_onnxruntime(str(path), {"x": x}) for path in (first, second))
     np.testing.assert_allclose(seen, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_float_arithmetic_around_weights_stays_when_an_onnx_file_is_written_anew(
+    tmp_path: Path,
+) -> None:
+    """Of a DequantizeLinear in its place onnxruntime would quantize the weights by itself."""
+    codes = np.random.default_rng(3).integers(-127, 128, (6, 2, 1, 1))
+    weights = Given(codes.astype(np.int8), QuantParams([0.006], [0]), constant=True)
+    given = {
+        "input": Given(np.zeros((2, 1, 3, 2), np.int8), QuantParams([0.2], [2])),
+        "weight": weights, "bias": const([-285, -80, -47, -33, -420, 45], np.int32),
+    }  # fmt: skip
+    params = {"stride": [3, 3], "dilation": [1, 1], "group": 2, "padMode": 1, "activationType": 2}
+    result = Given(np.zeros((2, 2, 7, 6), np.int8), QuantParams([0.023], [-128]))
+    source, first, second = (tmp_path / name for name in ("a.nnrt", "b.onnx", "c.onnx"))
+    source.write_bytes(to_bytes(graph_of("CONV2D_TRANSPOSE", given, params, [result])))
+    nnconv.convert(source, first)
+    nnconv.convert(first, second)
+    x = np.random.default_rng(1).integers(-128, 128, (2, 1, 3, 2)).astype(np.int8)
+    wanted, found = (run_onnxruntime(str(path), {"input": x}) for path in (first, second))
+    np.testing.assert_array_equal(found[0], wanted[0])

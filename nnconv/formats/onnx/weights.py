@@ -356,22 +356,25 @@ def guarded(t: Target, value: Value, name: str) -> str:
     """The float ``value`` (called ``name``), so that quantizing it leaves weights behind it alone.
 
     See ``_plain_real``: here a Dequantize stands before an op with float weights in the model
-    itself. An ONNX model keeps what it has: its results are what onnxruntime gives for it.
+    itself. An ONNX model keeps those that it has: its results are what onnxruntime gives for it.
     """
-    node = None if t.plain else value.producer
+    node = value.producer
     if node is not None and isinstance(node.op, Clip):
         node = node.inputs[0].producer if node.inputs[0] is not None else None
-    if node is None or not isinstance(node.op, _WEIGHTED) or not _reads_dequantized(node):
+    if node is None or not isinstance(node.op, _WEIGHTED) or not _reads_dequantized(t, node):
         return name
     return t.node("Max", [name, t.const(np.asarray(LOWEST, t.real_type(value).numpy))])
 
 
-def _reads_dequantized(node: Node) -> bool:
-    """Whether a node's data come out of a Dequantize, perhaps moved about in between."""
+def _reads_dequantized(t: Target, node: Node) -> bool:
+    """Whether a node's data come out of a Dequantize, perhaps moved about in between.
+
+    Of an ONNX model one that it spells in plain arithmetic counts.
+    """
     value = node.inputs[0]
     while value is not None and value.producer is not None:
         if isinstance(value.producer.op, Dequantize):
-            return True
+            return not t.plain or value.producer.origin.op != "DequantizeLinear"
         if value.producer.op.quant_rule is not QuantRule.CODES:
             return False
         value = value.producer.inputs[0]
