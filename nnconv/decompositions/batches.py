@@ -8,11 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnconv.decompositions.constants import MOST_ELEMENTS
+from nnconv.decompositions.extents import as_int32
+from nnconv.decompositions.places import count_of, counted
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.types import static_shape
-from nnconv.ops.elementwise import Add
+from nnconv.ops.elementwise import Add, Mul
 from nnconv.ops.gather import Gather
 from nnconv.ops.quantize import Cast
 from nnconv.ops.shape import Reshape, Transpose
@@ -39,10 +41,12 @@ def gather_of_batches(node: Node, b: Builder) -> Sequence[Value] | None:
     assert isinstance(op, Gather)
     shape, places = static_shape(x.shape), static_shape(indices.shape)
     batch = op.batch_dims
-    if not batch or op.from_end or shape is None or places is None:
+    if not batch or op.from_end or x.shape is None or indices.shape is None:
         return None
     if op.axis != batch:
         return _turned(op, x, indices, b)
+    if shape is None or places is None:
+        return _of_open_extents(op, x, indices, b)
     count, extent, rest = math.prod(shape[:batch]), shape[batch], shape[batch + 1 :]
     if count * extent > MOST_ELEMENTS or 0 in shape or 0 in places:
         return None
@@ -54,3 +58,25 @@ def gather_of_batches(node: Node, b: Builder) -> Sequence[Value] | None:
     flat = b.add(Reshape(shape=(-1,)), [b.add(Add(), [each, starts])])
     found = b.add(Gather(axis=0), [rows, flat], quant=x.quant)
     return [b.add(Reshape(shape=(*shape[:batch], *places[batch:], *rest)), [found], quant=x.quant)]
+
+
+def _of_open_extents(op: Gather, x: Value, indices: Value, b: Builder) -> list[Value] | None:
+    """The same where a run tells how many batches there are, or how many slices each has."""
+    assert x.shape is not None
+    assert indices.shape is not None
+    batch = op.batch_dims
+    rest, behind = static_shape(x.shape[batch + 1 :]), static_shape(indices.shape[batch:])
+    if rest is None or behind is None or 0 in (*rest, *behind):
+        return None
+    pairs = zip(x.shape[:batch], indices.shape[:batch], strict=True)
+    known = [next((dim for dim in pair if isinstance(dim, int)), -1) for pair in pairs]
+    if known.count(-1) > 1 or 0 in known:
+        return None
+    rows = b.add(Reshape(shape=(-1, *rest)), [x], quant=x.quant)
+    each = b.add(Reshape(shape=(-1, math.prod(behind))), [as_int32(b, indices)])
+    batches = counted(b, count_of(b, x, 0, batch))
+    starts = b.add(Mul(), [batches, count_of(b, x, batch, batch + 1)])
+    column = b.add(Reshape(shape=(-1, 1)), [starts])
+    flat = b.add(Reshape(shape=(-1,)), [b.add(Add(), [each, column])])
+    found = b.add(Gather(axis=0), [rows, flat], quant=x.quant)
+    return [b.add(Reshape(shape=(*known, *behind, *rest)), [found], quant=x.quant)]

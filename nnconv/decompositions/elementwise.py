@@ -144,6 +144,12 @@ def elu_by_exp(node: Node, b: Builder) -> Sequence[Value] | None:
     return [b.add(e.Add(), [b.add(e.Maximum(), [x, zero]), rise])]
 
 
+def exp_by_power(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The power of e, which float32 has to 3e-8: so is the result, times abs(x)."""
+    (x,) = _operands(node)
+    return [b.add(e.Pow(), [scalar(b, math.e, x), x])] if x.dtype.is_float else None
+
+
 def square_by_product(node: Node, b: Builder) -> Sequence[Value] | None:
     """X * x."""
     (x,) = _operands(node)
@@ -321,6 +327,7 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.Atan2: (spread, angle_by_polynomial),
     e.Square: (square_by_product,),
     e.Elu: (of_integers, elu_by_exp),
+    e.Exp: (of_integers, exp_by_power),
     e.PRelu: (prelu_by_extremes,),
     e.AddN: (add_by_pairs,),
     e.Clip: (unchanged, clip_of_unsigned, clip_by_extremes),

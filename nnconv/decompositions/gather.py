@@ -108,13 +108,17 @@ def gather_nd_of_rows(node: Node, b: Builder) -> list[Value] | None:
     op, x, indices = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, g.GatherNd)
     depth = indices.shape[-1] if indices.shape else None
-    dims, result = static_shape(x.shape), node.outputs[0].shape
-    if op.batch_dims or not isinstance(depth, int) or not depth or dims is None or result is None:
+    result = node.outputs[0].shape
+    if op.batch_dims or not isinstance(depth, int) or not depth or x.shape is None:
         return None
-    if sum(not isinstance(extent, int) for extent in result) > 1 or 0 in dims:
+    lead, rest = static_shape(x.shape[:depth]), static_shape(x.shape[depth:])
+    if rest is None or result is None or 0 in (*rest, *(lead or ())):
+        return None
+    if sum(not isinstance(extent, int) for extent in result) > 1:
         return None
     target = tuple(extent if isinstance(extent, int) else -1 for extent in result)
-    rows = b.add(s.Reshape(shape=(prod(dims[:depth]), *dims[depth:])), [x], quant=x.quant)
+    count = -1 if lead is None else prod(lead)
+    rows = b.add(s.Reshape(shape=(count, *rest)), [x], quant=x.quant)
     picked = b.add(g.Gather(axis=0), [rows, linear(b, x, indices)], quant=x.quant)
     return [b.add(s.Reshape(shape=target), [picked], quant=x.quant)]
 

@@ -21,23 +21,27 @@ from nnconv.ops.window import Dilate, ReduceWindow
 
 
 def dilate_by_pads(node: Node, b: Builder) -> Sequence[Value] | None:
-    """Dilate of known extents: each slice along a dimension gets the value behind it.
+    """Dilate: each slice along a dimension gets the value behind it.
 
-    What comes behind the last slice is cut off.
+    What comes behind the last slice is cut off. Extents are known, but for one before those that
+    grow, such as how many images there are.
     """
     op, x, value = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, Dilate)
-    shape = static_shape(x.shape)
-    if op.dilations is None or shape is None or 0 in shape:
+    if op.dilations is None or x.shape is None or 0 in x.shape:
+        return None
+    extents = [extent if isinstance(extent, int) else -1 for extent in x.shape]
+    first = next((i for i, factor in enumerate(op.dilations) if factor > 1), len(extents))
+    if extents.count(-1) > 1 or -1 in extents[first:]:
         return None
     pad = Pad(before=(0, 0), after=(0, 0), mode=PadMode.CONSTANT)
     cut = Slice(starts=(0, 0), ends=(None, None), strides=(1, 1))
-    extents = list(shape)
     for axis, factor in enumerate(op.dilations):
         if factor == 1 or extents[axis] == 1:
             continue
-        before, behind = prod(extents[:axis]), prod(extents[axis + 1 :])
-        rows = b.add(Reshape(shape=(before * extents[axis], behind)), [x], quant=x.quant)
+        before, behind = max(prod(extents[:axis]), -1), prod(extents[axis + 1 :])
+        count = max(before * extents[axis], -1)
+        rows = b.add(Reshape(shape=(count, behind)), [x], quant=x.quant)
         wide = pad.replace(after=(0, (factor - 1) * behind))
         padded = b.add(wide, [rows, None, value], quant=x.quant)
         extents[axis] = (extents[axis] - 1) * factor + 1

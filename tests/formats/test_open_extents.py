@@ -20,12 +20,13 @@ from nnconv.ir.clone import clone_model
 from nnconv.lowering import to_nnapi, to_nnrt
 from nnconv.ops import elementwise as e
 from nnconv.ops.dynamic import DynamicSqueeze
-from nnconv.ops.gather import NonZero
+from nnconv.ops.gather import Gather, GatherNd, NonZero
 from nnconv.ops.matmul import MatMul
 from nnconv.ops.quantize import Cast
 from nnconv.ops.recurrent import Function, GruLayer, LstmLayer, RnnLayer
 from nnconv.ops.resample import Coordinates, Resample, ResampleNearest, Rounding
 from nnconv.ops.shape import BroadcastArgs, Fill, Range, ShapeOf
+from nnconv.ops.window import Dilate
 
 RNG = np.random.default_rng(3)
 LSTM = (Function("Sigmoid"), Function("Tanh"), Function("Tanh"))
@@ -93,6 +94,14 @@ def grown(op, factors):
         return b.add(op.replace(**given), [x])
 
     return build
+
+
+def picked(op):
+    return lambda b, x, places: b.add(op, [x, places])
+
+
+def places(extent, *shape):
+    return RNG.integers(0, extent, shape).astype(np.int32)
 
 
 NEAREST = ResampleNearest(axes=(1, 2), coordinates=Coordinates.ASYMMETRIC, rounding=Rounding.FLOOR)
@@ -179,6 +188,33 @@ CASES = {
     "pixels between": (
         grown(Resample(axes=(1, 2), coordinates=Coordinates.HALF_PIXEL), (2, 3)),
         IMAGE, IMAGES, ("nnapi 8",),
+    ),
+    "picked from each batch": (
+        picked(Gather(axis=1, batch_dims=1)),
+        [("x", DType.FLOAT32, ("n", 5, 3)), ("i", DType.INT32, ("n", 4))],
+        ([floats(2, 5, 3), places(5, 2, 4)], [floats(1, 5, 3), places(5, 1, 4)]),
+        ("nnapi 8", "nnrt 2", "nnrt 1"),
+    ),
+    "picked from as many as there are": (
+        picked(Gather(axis=2, batch_dims=1)),
+        [("x", DType.FLOAT32, (2, 3, "n")), ("i", DType.INT32, (2, 4))],
+        ([floats(2, 3, 5), places(5, 2, 4)], [floats(2, 3, 1), places(1, 2, 4)]),
+        ("nnapi 8", "nnrt 2", "nnrt 1"),
+    ),
+    "slices at places in an image": (
+        picked(GatherNd()),
+        [("x", DType.FLOAT32, ("n", 5, 3)), ("i", DType.INT32, ("m", 4, 2))],
+        (
+            [floats(2, 5, 3), places(2, 3, 4, 2)],
+            [floats(4, 5, 3), np.stack([places(4, 1, 4), places(5, 1, 4)], -1)],
+        ),
+        ("nnapi 8", "nnrt 2", "nnrt 1"),
+    ),
+    "gaps in each image": (
+        lambda b, x: b.add(Dilate(dilations=(1, 3, 2, 1)), [x, b.const(np.float32(7))]),
+        [("x", DType.FLOAT32, ("n", 3, 4, 2))],
+        ([floats(2, 3, 4, 2)], [floats(1, 3, 4, 2)]),
+        ALL,
     ),
     "steps of an LSTM": (steps_of(LstmLayer(functions=LSTM), 4), SEQUENCE, SEQUENCES, NEW),
     "steps from the last": (

@@ -164,6 +164,8 @@ def test_what_is_lacking_is_written_as_what_there_is(name):
 
 FIRST = {
     "magnitude": (elementwise.Abs(), [floats(3, 5)], []),
+    "powers of e": (elementwise.Exp(), [np.float32([[-80, -3.5, -1, 0], [1e-3, 2, 20, 80]])], []),
+    "rising to a limit": (elementwise.Elu(alpha=0.5), [floats(3, 5)], []),
     "opposite": (elementwise.Neg(), [integers(3, 5)], []),
     "lesser": (elementwise.Minimum(), [floats(3, 5), floats(5)], []),
 }
