@@ -36,24 +36,30 @@ def part_of(x: Value, axis: int, start: int, count: int, b: Builder) -> Value:
 
 
 def add_up(node: Node, b: Builder) -> list[Value] | None:
-    """Col2Im of known shapes: the sum of what each place of the block gives, spread and moved."""
+    """Col2Im of known shapes: the sum of what each place of the block gives, spread and moved.
+
+    How many images there are may be open.
+    """
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, s.Col2Im)
-    shape, result = static_shape(x.shape), static_shape(y.shape)
-    if shape is None or result is None or op.block is None:
+    if x.shape is None or y.shape is None or op.block is None:
+        return None
+    blocks_of, result = static_shape(x.shape[2:]), static_shape(y.shape[1:])
+    if blocks_of is None or result is None:
         return None
     if np.prod([float(n) for n in op.block]) > MOST_PLACES:
         return None
     rank, window = len(op.block), op.block
-    n, channels, *extents = result
+    n = x.shape[0] if isinstance(x.shape[0], int) else -1
+    channels, *extents = result
     before, after = op.padding.before, op.padding.after
     full = [size + before[i] + after[i] for i, size in enumerate(extents)]
     counts = [
         (full[i] - (window[i] - 1) * op.dilation[i] - 1) // op.stride[i] + 1 for i in range(rank)
     ]
-    if int(np.prod(counts)) != shape[2]:
+    if int(np.prod(counts)) != blocks_of[0]:
         return None
-    blocks = b.add(Reshape(shape=(n, channels, int(np.prod(window)), shape[2])), [x])
+    blocks = b.add(Reshape(shape=(n, channels, int(np.prod(window)), *blocks_of)), [x])
     total: Value | None = None
     for number, place in enumerate(product(*(range(size) for size in window))):
         part = part_of(blocks, 2, number, 1, b)

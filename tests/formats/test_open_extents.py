@@ -25,7 +25,9 @@ from nnconv.ops.matmul import MatMul
 from nnconv.ops.quantize import Cast
 from nnconv.ops.recurrent import Function, GruLayer, LstmLayer, RnnLayer
 from nnconv.ops.resample import Coordinates, Resample, ResampleNearest, Rounding
+from nnconv.ops.sampling import Col2Im
 from nnconv.ops.shape import BroadcastArgs, Fill, Range, ShapeOf
+from nnconv.ops.spatial import Padding
 from nnconv.ops.window import Dilate
 
 RNG = np.random.default_rng(3)
@@ -214,6 +216,18 @@ CASES = {
         lambda b, x: b.add(Dilate(dilations=(1, 3, 2, 1)), [x, b.const(np.float32(7))]),
         [("x", DType.FLOAT32, ("n", 3, 4, 2))],
         ([floats(2, 3, 4, 2)], [floats(1, 3, 4, 2)]),
+        ALL,
+    ),
+    "images of blocks": (
+        lambda b, x: b.add(
+            Col2Im(
+                image=(4, 5), block=(2, 3), stride=(2, 1), dilation=(1, 1),
+                padding=Padding((0, 1), (0, 1)),
+            ),
+            [x],
+        ),
+        [("x", DType.FLOAT32, ("n", 12, 10))],
+        ([floats(2, 12, 10)], [floats(1, 12, 10)]),
         ALL,
     ),
     "steps of an LSTM": (steps_of(LstmLayer(functions=LSTM), 4), SEQUENCE, SEQUENCES, NEW),
