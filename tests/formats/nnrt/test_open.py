@@ -97,3 +97,44 @@ def test_scales_tell_an_open_extent(device: str) -> None:
     b.op("QUANT_DTYPE_CAST", [x], [b.output((-1, -1), name="y")], given)
     found = _run(b.graph, np.array([[3, 4], [-1, 0], [2, 1]], np.int8), device)
     assert found.tolist() == [[1.5, 6], [-0.5, -2], [1, 0]]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("activation", [0, 1, 2])
+@pytest.mark.parametrize("op", ["AVG_POOL", "MAX_POOL"])
+def test_pools_over_all_of_an_open_image(op: str, activation: int, device: str) -> None:
+    b = GraphBuilder()
+    x, y = b.input((1, -1, -1, 2), name="x"), b.output((1, 1, 1, 2), name="y")
+    sizes = {"kernelSize": (1, 1), "strides": (1, 1), "global": True, "activationType": activation}
+    b.op(op, [x], [y], [b.param(op, *pair) for pair in sizes.items()])
+    numbers = np.array([[[[-9, 3], [8, 5]], [[-3, 9], [-2, 6]]]], F32)
+    wanted = (np.mean if op == "AVG_POOL" else np.max)(numbers, (1, 2), keepdims=True)
+    bounds = {0: (-np.inf, np.inf), 1: (0, np.inf), 2: (0, 6)}[activation]
+    np.testing.assert_allclose(_run(b.graph, numbers, device), np.clip(wanted, *bounds))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("axis", [1, 2, -1])
+def test_flattened_extents_may_be_open_on_both_sides(axis: int, device: str) -> None:
+    b = GraphBuilder()
+    x, y = b.input((-1, -1, -1), name="x"), b.output((-1, -1), name="y")
+    b.op("FLATTEN", [x], [y], [b.param("FLATTEN", "axis", axis)])
+    numbers = np.arange(24, dtype=F32).reshape(2, 3, 4)
+    wanted = numbers.reshape(int(np.prod(numbers.shape[:axis])), -1)
+    np.testing.assert_array_equal(_run(b.graph, numbers, device), wanted)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("axis", "offset"), [(0, (1, 0)), (1, (2,)), (0, (1,))])
+def test_what_a_crop_is_cut_to_may_be_open(axis: int, offset: tuple[int, ...], device: str) -> None:
+    b = GraphBuilder()
+    x, like = b.input((-1, 4), name="x"), b.input((-1, -1), name="like")
+    params = [b.param("CROP", "axis", axis), b.param("CROP", "offset", offset)]
+    b.op("CROP", [x, like], [b.output((-1, -1), name="y")], params)
+    numbers = np.arange(12, dtype=F32).reshape(3, 4)
+    starts = (*[0] * axis, *(offset * (2 - axis))[: 2 - axis])
+    executable = nnconv.compile(import_model(b.graph), device)
+    found = executable.run({"x": numbers, "like": np.zeros((2, 2), F32)})["y"]
+    executable.close()
+    rows = slice(None) if axis else slice(starts[0], starts[0] + 2)
+    np.testing.assert_array_equal(found, numbers[rows, starts[1] : starts[1] + 2])

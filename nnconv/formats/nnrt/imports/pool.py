@@ -5,12 +5,16 @@ from __future__ import annotations
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.formats.nnrt.imports.conv import image, positive_pair, read_padding
 from nnconv.ops.pool import AveragePool2D, MaxPool2D
+from nnconv.ops.reduce import ReduceMax, ReduceMean
 from nnconv.ops.spatial import Padding
 
 POOLS: dict[str, type[MaxPool2D | AveragePool2D]] = {
     "AVG_POOL": AveragePool2D,
     "MAX_POOL": MaxPool2D,
 }
+
+WHOLE: dict[str, type[ReduceMax | ReduceMean]] = {"AVG_POOL": ReduceMean, "MAX_POOL": ReduceMax}
+"""What a pool over an image of any size is."""
 
 
 def import_pool(s: Source) -> None:
@@ -21,7 +25,8 @@ def import_pool(s: Source) -> None:
     if s.match.api > 1 and s.bool("global"):
         known = tuple(extent for extent in extents if isinstance(extent, int))
         if len(known) != 2:
-            raise s.unsupported("the extents of the image aren't known")
+            s.emit_activated(WHOLE[s.name](axes=(1, 2), keep_dims=True), [x])
+            return
         op = POOLS[s.name](
             window=known, stride=(1, 1), padding=Padding.none(2), activation=activation
         )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.formats.nnrt.imports.quantize import LITE_CODES
 from nnconv.ir.dtype import DType
-from nnconv.ir.types import Dim
+from nnconv.ir.types import element_count
 from nnconv.ops import shape as o
 from nnconv.ops.quantize import Cast
+from nnconv.ops.reduce import ReduceProd
 
 
 def import_concat(s: Source) -> None:
@@ -76,16 +75,14 @@ def import_flatten(s: Source) -> None:
         raise s.fail(f"axis {axis} is out of range for rank {rank}")
     axis = axis + rank if axis < 0 else axis
     shape = x.shape or ()
-    rows, columns = _product(shape[:axis]), _product(shape[axis:])
-    if rows is None and columns is None:
-        raise s.unsupported("extents before and behind the axis aren't known")
-    target = (-1 if rows is None else rows, -1 if columns is None else columns)
-    s.emit(o.Reshape(shape=target), [x])
-
-
-def _product(extents: tuple[Dim, ...]) -> int | None:
-    known = [extent for extent in extents if isinstance(extent, int)]
-    return prod(known) if len(known) == len(extents) else None
+    rows, columns = element_count(shape[:axis]), element_count(shape[axis:])
+    if rows is not None or columns is not None:
+        target = (-1 if rows is None else rows, -1 if columns is None else columns)
+        s.emit(o.Reshape(shape=target), [x])
+        return
+    extents = s.add(o.ShapeOf(dtype=DType.INT64, dims=tuple(range(axis))), [x])
+    counts = [s.add(ReduceProd(axes=(0,), keep_dims=True), [extents]), s.const(np.array([-1]))]
+    s.emit(o.Reshape(shape=None), [x, s.add(o.Concat(axis=0), counts)])
 
 
 def import_squeeze(s: Source) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ops import elementwise as e
 from nnconv.ops.quantize import Cast
-from nnconv.ops.shape import Squeeze, Unsqueeze
+from nnconv.ops.shape import Concat, ShapeOf, Squeeze, Unsqueeze
 from nnconv.ops.slices import Pad, PadMode, Slice
 
 MODES = {0: PadMode.CONSTANT, 1: PadMode.REFLECT, 2: PadMode.SYMMETRIC}
@@ -192,17 +194,32 @@ def import_crop(s: Source) -> None:
     if len(offsets) != count or min(offsets, default=0) < 0:
         raise s.fail(f"offsets {list(offsets)} for {count} dimensions")
     target = s.of_rank(like, rank).shape or ()
+    if any(not isinstance(size, int) for size in target[axis:]):
+        _open_crop(s, x, like, offsets)
+        return
     starts: list[int | None] = [None] * axis
     ends: list[int | None] = [None] * axis
     for place, offset in enumerate(offsets, axis):
         size, extent = target[place], (x.shape or ())[place]
-        if not isinstance(size, int):
-            raise s.unsupported("the extents of the second input aren't known")
+        assert isinstance(size, int)
         if isinstance(extent, int) and offset + size > extent:
             raise s.fail(f"{size} elements from {offset} on of {extent}")
         starts.append(offset)
         ends.append(offset + size)
     s.emit(Slice(starts=tuple(starts), ends=tuple(ends), strides=(1,) * rank), [x])
+
+
+def _open_crop(s: Source, x: Value, like: Value, offsets: tuple[int, ...]) -> None:
+    """A crop to extents that a run tells, of the last dimensions; the ones before stay."""
+    rank = s.rank(x)
+    axis = rank - len(offsets)
+    sizes = s.add(ShapeOf(dtype=DType.INT64, dims=tuple(range(axis, rank))), [like])
+    ends = s.add(e.Add(), [sizes, s.const(np.array(offsets, np.int64))])
+    if axis:
+        whole = s.add(ShapeOf(dtype=DType.INT64, dims=tuple(range(axis))), [x])
+        ends = s.add(Concat(axis=0), [whole, ends])
+    starts = (*[None] * axis, *offsets)
+    s.emit(Slice(starts=starts, ends=None, strides=(1,) * rank), [x, None, ends])
 
 
 IMPORTERS: dict[str, Importer] = {
