@@ -51,7 +51,7 @@ class WidenChannelsPass(Pass):
 def _chain(node: Node, outputs: set[Value]) -> list[Node] | None:
     """A dense convolution, depthwise ones (``node`` first), a dense one, in a row; or None."""
     before = node.inputs[0].producer if node.inputs[0] is not None else None
-    if before is None or not _is_dense(before):
+    if before is None or not _is_dense(before) or not _are_laid_out_alike(before, node):
         return None
     chain = [before]
     while True:
@@ -59,13 +59,18 @@ def _chain(node: Node, outputs: set[Value]) -> list[Node] | None:
         if result.use_count != 1 or result in outputs:
             return None
         use = result.uses[0]
-        if use.index:
+        if use.index or not _are_laid_out_alike(node, use.node):
             return None
         chain.append(use.node)
         if _is_dense(use.node):
             return chain if len(chain) > 2 else None
         if not _is_depthwise(use.node):
             return None
+
+
+def _are_laid_out_alike(a: Node, b: Node) -> bool:
+    """Whether two convolutions take the same dimension for their channels."""
+    return isinstance(a.op, Conv2D) and isinstance(b.op, Conv2D) and a.op.layout is b.op.layout
 
 
 def _can_widen(node: Node) -> bool:

@@ -10,10 +10,12 @@ import pytest
 from nnconv.backends.reference.executor import run_graph
 
 from nnconv.formats.tflite.reader import read
-from nnconv.ir import Model
+from nnconv.ir import Builder, DType, Layout, Model, Value
 from nnconv.ir.verifier import verify_model
 from nnconv.ops.conv import Conv2D
+from nnconv.ops.spatial import Padding
 from nnconv.passes.widen_channels import WidenChannelsPass
+from support.onnx_spine import IrCase, check_ir
 from support.spine import Case, case_inputs, check, model_bytes
 from support.tflite_builder import Quant, Tensor, TfliteBuilder
 
@@ -144,3 +146,27 @@ def test_other_nets_are_left_alone(net: Net) -> None:
     before = widths(model)
     assert not WidenChannelsPass().run(model.graph)
     assert widths(model) == before
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_convolutions_of_different_layouts_are_left_alone(place: int, tmp_path: Path) -> None:
+    """What channels are to one of them is a height to the next."""
+    rng = np.random.default_rng(0)
+
+    def build_mixed(b: Builder) -> Value:
+        y = b.input("x", DType.FLOAT32, (1, 4, 4, 4))
+        for number, groups in enumerate((1, 4, 1)):
+            w = b.const(rng.normal(size=(4, 1, 1, 4 // groups)).astype(np.float32))
+            op = Conv2D(
+                layout=Layout.NCHW if number == place else Layout.NHWC,
+                stride=(1, 1),
+                dilation=(1, 1),
+                padding=Padding.none(),
+                groups=groups,
+            )
+            y = b.add(op, [y, w, b.const(rng.normal(size=4).astype(np.float32))])
+        return y
+
+    case = IrCase("layouts", build_mixed, opsets=(21,), evaluated=False, format="nnapi")
+    assert not WidenChannelsPass().run(case.model().graph)
+    check_ir(case, tmp_path)
