@@ -228,6 +228,7 @@ def nnapi_passes(
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.regroup import RegroupPass
     from nnconv.passes.resign import ResignPass
+    from nnconv.passes.resize_factors import ResizeFactorsPass
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.split_complex import SplitComplexPass
     from nnconv.passes.to_floats import ToFloatsPass
@@ -247,7 +248,7 @@ def nnapi_passes(
     floats: list[Pass] = [ToFloatsPass(wide=True), PrunePass()] if wide else []
     signs: list[Pass] = [UnsignPass()] if level < _SIGNS_LEVEL else []
     parts: list[Pass] = [SplitComplexPass(), PrunePass(), WidenCodesPass()]
-    shapes: list[Pass] = [RegroupPass(), NarrowNumbersPass()]
+    shapes: list[Pass] = [RegroupPass(), ResizeFactorsPass(), NarrowNumbersPass()]
     return [*kept[:_BEFORE], *shapes, *parts, *floats, *kept[_BEFORE:], *signs]
 
 
@@ -309,6 +310,7 @@ def nnrt_passes(
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.regroup import RegroupPass
     from nnconv.passes.resign import ResignPass
+    from nnconv.passes.resize_factors import ResizeFactorsPass
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.split_complex import SplitComplexPass
     from nnconv.passes.widen_codes import WidenCodesPass
@@ -316,13 +318,13 @@ def nnrt_passes(
 
     left_out = (HybridsPass, SplitColumnsPass, WidenHalvesPass)
     whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats)
-    parts: list[Pass] = [RegroupPass(), SplitComplexPass(), PrunePass(), WidenCodesPass()]
+    parts: list[Pass] = [RegroupPass(), ResizeFactorsPass(), SplitComplexPass(), PrunePass()]
     kept = [
         ResignPass(whole=True) if isinstance(step, ResignPass) else step
         for step in whole
         if not isinstance(step, left_out)
     ]
-    return [*kept[:_BEFORE], *parts, *kept[_BEFORE:]]
+    return [*kept[:_BEFORE], *parts, WidenCodesPass(), *kept[_BEFORE:]]
 
 
 _BEFORE = 4

@@ -16,6 +16,7 @@ from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.elementwise import Mul
 from nnconv.ops.quantize import Cast, Dequantize
 from nnconv.ops.shape import Reshape, ShapeOf, Transpose
+from nnconv.ops.slices import Slice
 
 
 def transposed(builder: Builder, value: Value, perm: Sequence[int]) -> Value:
@@ -105,10 +106,25 @@ def factors_of(size: Value, x: Value, dims: Sequence[int]) -> tuple[int, ...] | 
     if made is None or not isinstance(made.op, Mul):
         return None
     own, times = made.inputs
-    if own is None or times is None or times.data is None or own.producer is None:
+    if own is None or times is None or times.data is None or times.data.size not in (1, len(dims)):
         return None
-    if not isinstance(own.producer.op, ShapeOf) or own.producer.inputs[0] is not x:
+    if _dims_of(own, x) != tuple(dims):
         return None
-    if own.producer.op.dims != tuple(dims) or times.data.size != len(dims):
+    return tuple(int(factor) for factor in np.broadcast_to(times.data.reshape(-1), len(dims)))
+
+
+def _dims_of(value: Value, x: Value) -> tuple[int, ...] | None:
+    """The dimensions of ``x`` whose extents a value has; None if it has others, or that's unknown.
+
+    Those of a ShapeOf, or what a Slice takes of it.
+    """
+    made = value.producer
+    if made is None or x.shape is None:
         return None
-    return tuple(int(factor) for factor in times.data.reshape(-1))
+    if isinstance(made.op, ShapeOf) and made.inputs[0] is x:
+        return tuple(range(len(x.shape))) if made.op.dims is None else made.op.dims
+    if not isinstance(made.op, Slice) or made.op.starts is None or made.op.ends is None:
+        return None
+    dims = _dims_of(made.operand(0), x)
+    bounds = (made.op.starts[0], made.op.ends[0], (made.op.strides or (1,))[0])
+    return None if dims is None else dims[slice(*bounds)]
