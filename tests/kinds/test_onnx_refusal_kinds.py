@@ -101,8 +101,11 @@ OUTSIDE: dict[str, tuple[list[Any], list[Any]]] = {
         [helper.make_tensor_value_info("s", TensorProto.STRING, [2])],
     ),
     "sequences": (
-        [node("SequenceConstruct", ["x"], ["q"]), node("SequenceAt", ["q", "i"], ["y"])],
-        [info("x", FLOAT, [2]), info("i", "int64", [])],
+        [node("SequenceAt", ["q", "i"], ["y"])],
+        [
+            helper.make_tensor_sequence_value_info("q", TensorProto.FLOAT, [2]),
+            info("i", "int64", []),
+        ],
     ),
     "training": (
         [node("Gradient", ["x"], ["y"], domain="ai.onnx.preview.training", xs=["x"], y="x")],

@@ -13,9 +13,10 @@ from functools import partial
 
 import numpy as np
 
-from nnconv.errors import InvalidModelError, UnsupportedError, UnsupportedItem
+from nnconv.errors import InvalidModelError, Reason, UnsupportedError, UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.importer import STANDARD, Importer, NotConvertible, Source, importer_of
+from nnconv.formats.onnx.lists import TensorList
 from nnconv.formats.onnx.notes import noted_hybrids, noted_source
 from nnconv.formats.onnx.order import in_order
 from nnconv.formats.onnx.types import DTYPES
@@ -92,6 +93,7 @@ class GraphImport:
         label: where this is, as a prefix for messages; empty for the main graph.
         opsets: version of each operator set, by domain.
         values: IR value of each name that has one.
+        lists: what is known of each name that is a sequence of tensors.
         captured: for a body: the input that stands for each value of the graphs around it.
         known: what was found out of the elements of small integer tensors.
         unsupported: what can't be imported.
@@ -117,6 +119,7 @@ class GraphImport:
         self.label = label
         self.opsets = file.opsets if opsets is None else opsets
         self.values: dict[str, Value] = {}
+        self.lists: dict[str, TensorList] = {}
         self.captured: dict[Value, Value] = {}
         self.known: dict[Value, np.ndarray | None] = {} if known is None else known
         self.unsupported: list[UnsupportedItem] = []
@@ -231,6 +234,8 @@ class GraphImport:
         return refused_value(info, self.path)
 
     def _output(self, info: wire.ValueInfo) -> Value:
+        if info.name in self.lists:
+            raise self.refused_type(info)
         value = self.value(info.name)
         shape = merge_shapes(value.shape, _dims(info))
         if shape != value.shape:
@@ -249,8 +254,11 @@ class GraphImport:
 
         Raises:
             InvalidModelError: when nothing gives it.
+            NotConvertible: when it is a sequence.
         """
         found = self.find(name)
+        if found is None and self.find_list(name) is not None:
+            raise NotConvertible(self._sequence(name, reader))
         if found is None:
             message = f"it reads `{name}`, which nothing gives"
             raise self.fail(message) if reader is None else reader.fail(message)
@@ -269,6 +277,27 @@ class GraphImport:
         if found is not None:
             self.values[name] = found
         return found
+
+    def find_list(self, name: str) -> TensorList | None:
+        """What is known of a sequence of tensors, here or in graphs around."""
+        found = self.lists.get(name)
+        if found is None and self._parent is not None:
+            outer = self._parent.find_list(name)
+            if outer is not None:
+                found = self.lists[name] = outer.through(self.capture)
+        return found
+
+    def _sequence(self, name: str, reader: Source | None) -> UnsupportedItem:
+        """That a sequence stands where only a tensor can."""
+        from nnconv.formats.onnx.scope import SEQUENCE_HINT
+
+        return UnsupportedItem(
+            op="graph" if reader is None else reader.name,
+            where=f"{self.label}`{name}`" if reader is None else reader.where,
+            why=f"`{name}` is a sequence of tensors",
+            reason=Reason.OUT_OF_SCOPE,
+            hint=SEQUENCE_HINT,
+        )
 
     def capture(self, outer: Value) -> Value:
         """What stands for a value of the graph around, inside this body."""

@@ -16,22 +16,16 @@ class Refusal(TypedDict, total=False):
     hint: str
 
 
-_SEQUENCE = ("it works on sequences, optionals or maps", "Give and take tensors instead.")
+SEQUENCE_HINT = "Give and take tensors instead."
+
+_SEQUENCE = ("it works on sequences, optionals or maps", SEQUENCE_HINT)
 _STRINGS = ("it works on strings", "Prepare the text outside the model.")
 _TRAINING = ("it is for training", "Export the model for inference.")
 
 _REASONS = {
     **dict.fromkeys(
         (
-            "SequenceAt",
-            "SequenceConstruct",
-            "SequenceEmpty",
-            "SequenceErase",
-            "SequenceInsert",
-            "SequenceLength",
             "SequenceMap",
-            "SplitToSequence",
-            "ConcatFromSequence",
             "Optional",
             "OptionalGetElement",
             "OptionalHasElement",
@@ -90,7 +84,7 @@ def refused_value(info: wire.ValueInfo, path: str) -> InvalidModelError | Unsupp
             where=f"`{info.name}`",
             why="it is no tensor",
             reason=Reason.OUT_OF_SCOPE,
-            hint=_SEQUENCE[1],
+            hint=SEQUENCE_HINT,
         )
         return UnsupportedError([item], path=path)
     item = UnsupportedItem(

@@ -53,6 +53,10 @@ _OPS = {
     ),
     "resample": "Resize Upsample",
     "sampling": "AffineGrid Col2Im DeformConv GridSample MaxRoiPool RoiAlign",
+    "sequence": (
+        "ConcatFromSequence SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
+        "SequenceInsert SequenceLength SplitToSequence"
+    ),
     "shape": (
         "Concat Constant ConstantOfShape Expand Flatten Identity Range Reshape Shape Size "
         "Split Squeeze Tile Transpose Unsqueeze"

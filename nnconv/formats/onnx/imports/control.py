@@ -16,6 +16,8 @@ from nnconv.errors import GraphError, InvalidModelError, UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.graph import GraphImport
 from nnconv.formats.onnx.importer import Importer, NotConvertible, Source
+from nnconv.formats.onnx.imports.sequence import joined, refused
+from nnconv.formats.onnx.lists import Listed, TensorList, collected_instead
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Value
@@ -166,6 +168,14 @@ MakeTurn: TypeAlias = "Callable[[Sequence[TensorType]], Turn]"
 
 def import_loop(src: Source) -> None:
     """Loop: trip count and condition, either of which may be left out."""
+    lists = {
+        place: found
+        for place, name in enumerate(src.node.inputs[2:])
+        if (found := src.scope.find_list(name)) is not None
+    }
+    if lists:
+        _import_collecting(src, lists)
+        return
     limit, condition = src.optional(0), src.optional(1)
     carried = [src.operand(i) for i in range(2, src.operand_count)]
     body = src.graph("body")
@@ -200,6 +210,24 @@ def import_loop(src: Source) -> None:
         raise src.fail(f"{len(src.node.outputs)} results, its body gives {len(results)}")
     for index, value in enumerate(results):
         src.bind(index, value)
+
+
+def _import_collecting(src: Source, lists: Mapping[int, TensorList]) -> None:
+    """Loop that puts tensors at the end of sequences: they become scan outputs."""
+    body = src.graph("body")
+    fits = len(body.inputs) == src.operand_count and len(body.outputs) >= src.operand_count - 1
+    before = {place: found for place, found in lists.items() if isinstance(found, Listed)}
+    changed = collected_instead(body, before) if fits and len(before) == len(lists) else None
+    if changed is None:
+        raise refused(src, "a loop does more with a sequence than put tensors at its end")
+    operands = [src.optional(i) for i in range(src.operand_count) if i - 2 not in before]
+    count = len(changed.outputs) - 1
+    results = iter(src.standard("Loop", operands, {"body": changed}, results=count))
+    for place in range(len(body.outputs) - 1):
+        if place not in before:
+            src.bind(place, next(results))
+    for place, first in before.items():
+        src.scope.lists[src.node.outputs[place]] = joined(src, first, next(results))
 
 
 @dataclass
