@@ -270,11 +270,11 @@ def clip_by_extremes(node: Node, b: Builder) -> Sequence[Value] | None:
     return [result] if result is not x else None
 
 
-def clip_of_unsigned(node: Node, b: Builder) -> Sequence[Value] | None:
+def clip_of_integers(node: Node, b: Builder) -> Sequence[Value] | None:
     """Maximum, then Minimum: bounds that no number of the type is beyond do nothing."""
     op, (x,) = node.op, _operands(node)
     assert isinstance(op, e.Clip)
-    if x.dtype is not DType.UINT64:
+    if not x.dtype.is_integer or x.type.has_codes:
         return None
     result, (least, most) = x, x.dtype.int_range
     for form, bound in ((e.Maximum(), math.ceil(max(op.low, least))), (e.Minimum(), op.high)):
@@ -330,7 +330,7 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.Exp: (of_integers, exp_by_power),
     e.PRelu: (prelu_by_extremes,),
     e.AddN: (add_by_pairs,),
-    e.Clip: (unchanged, clip_of_unsigned, clip_by_extremes),
+    e.Clip: (unchanged, clip_of_integers, clip_by_extremes),
     e.Div: (of_one_rank, quotient, divide, toward_zero),
     e.FloorDiv: (quotient, floor_of_quotient),
     e.FloorMod: (remainder, rest_of_quotient),

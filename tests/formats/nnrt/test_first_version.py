@@ -101,6 +101,9 @@ CASES = {
     "least integer": (
         reduce.ReduceMin(axes=(0,), keep_dims=False), [WIDE_ROWS], WIDE_ROWS.min(0),
     ),
+    "bounded integers": (
+        e.Clip(low=-3.0, high=2.5), [WIDE_ROWS], np.clip(WIDE_ROWS, -3, 2),
+    ),
     "any": (
         reduce.ReduceAny(axes=(1,), keep_dims=False), [WIDE_ROWS[:5] > -1],
         (WIDE_ROWS[:5] > -1).any(1),
