@@ -10,6 +10,7 @@ import numpy as np
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import HYBRID_MARK, Graph, Node, Value
 from nnconv.ir.op import QuantRule
+from nnconv.ops.quantize import Dequantize
 
 FLOAT_TOLERANCE = 1e-4
 """Sums in another order differ by some 1e-6 of the largest value a layer; deep nets add that up."""
@@ -87,13 +88,19 @@ def distance(actual: np.ndarray, expected: np.ndarray) -> Distance:
 
 
 def tolerance_of(
-    value: Value, graph: Graph, *, rounds_apart: bool = False, hybrids: bool = False
+    value: Value,
+    graph: Graph,
+    *,
+    rounds_apart: bool = False,
+    hybrids: bool = False,
+    blocks: bool = False,
 ) -> Tolerance:
     """The tolerance that an output's type, and what leads to it, call for.
 
     With ``rounds_apart`` one runtime alone rounds each result of halves to them, as the reference
     does; others compute with them in float32. With ``hybrids`` weights that are marked as read
-    beside floats are read so by one of the two.
+    beside floats are read so by one of the two; with ``blocks`` those whose codes have scales for
+    blocks of them, as onnxruntime does.
     """
     nodes = _nodes_behind(value, graph)
     if any(_draws(node) for node in nodes):
@@ -105,6 +112,9 @@ def tolerance_of(
         return Tolerance("exact", 0, f"{value.dtype}: no rounding is involved")
     if any(_is_dynamic(node) or (hybrids and _is_marked(node)) for node in nodes):
         why = "int8 weights with float activations: LiteRT rounds the activations to 8 bits itself"
+        return Tolerance("relative", DYNAMIC_TOLERANCE, why)
+    if blocks and any(_reads_blocks(node) for node in nodes):
+        why = "weights in blocks: onnxruntime may round the data beside them to 8 bits"
         return Tolerance("relative", DYNAMIC_TOLERANCE, why)
     rounded = _roundings(nodes) * HALF_STEP if rounds_apart else 0.0
     if rounded > HALF_TOLERANCE:
@@ -166,6 +176,14 @@ def _is_marked(node: Node) -> bool:
     """Whether a node reads weights that are noted as what TFLite's kernels read beside floats."""
     constants = (v for v in node.inputs if v is not None and v.is_const)
     return any(v.origin.op == HYBRID_MARK for v in constants)
+
+
+def _reads_blocks(node: Node) -> bool:
+    """Whether a node makes floats of constant codes that have scales for blocks of them."""
+    codes = node.inputs[0] if isinstance(node.op, Dequantize) else None
+    return (
+        codes is not None and codes.is_const and codes.quant is not None and codes.quant.block > 0
+    )
 
 
 def _last_step(value: Value, nodes: list[Node]) -> float:

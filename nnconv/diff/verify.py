@@ -380,10 +380,9 @@ def _compare(
     notes = list(source.notes)
     device = DEVICES[report.target_format]
     apart = SUBSTITUTE in (source.device, device) and source.device != device
-    hybrids = report.target_format == "tflite"
-    tolerances = [
-        tolerance_of(v, model.graph, rounds_apart=apart, hybrids=hybrids) for v in model.outputs
-    ]
+    kind = report.target_format
+    reads = {"hybrids": kind == "tflite", "blocks": kind == "onnx"}
+    tolerances = [tolerance_of(v, model.graph, rounds_apart=apart, **reads) for v in model.outputs]
     checks: list[OutputCheck | None] = [None] * len(model.outputs)
     seeds, runs = [], 0
     for number, got in enumerate(result.results):

@@ -119,14 +119,20 @@ class Quant:
             block=self.block,
         )
 
+    def grid(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The extents of the parameters of a tensor of ``shape``, as ONNX has them."""
+        if self.axis is None or not self.block:
+            return () if self.axis is None else (len(self.scale),)
+        blocks = -(-shape[self.axis] // self.block)
+        return *shape[: self.axis], blocks, *shape[self.axis + 1 :]
+
     def broadcast(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Scale (float32) and zero point (int32) arrays that broadcast against ``shape``."""
         scale, zero_point = self.scales, self.zero_points.astype(np.int32)
         if self.axis is None:
             return scale[0], zero_point[0]
         if self.block:
-            grid = list(shape)
-            grid[self.axis] = -(-grid[self.axis] // self.block)
+            grid = self.grid(shape)
             expand = [
                 np.repeat(a.reshape(grid), self.block, self.axis) for a in (scale, zero_point)
             ]

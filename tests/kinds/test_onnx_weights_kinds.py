@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+import nnconv
 from support.onnx_qdq import Qdq, quantized_by_onnxruntime, run_all
 from support.onnx_routes import node, run_onnxruntime
 from support.onnx_whole import check_against_onnxruntime, info, onnx_model, to_tflite
@@ -41,7 +42,7 @@ def coded(q: Qdq, dtype: str, spread: str, axis: int) -> tuple[str, np.ndarray]:
         scales = (1 + floats(9)) / 64
         points = points + (np.arange(9) % 3 if spread == "points" else np.zeros(9, int))
     if spread == "block":  # three of 3 columns, of which the last has one
-        scales = (1 + floats(9, 3)) / 64
+        scales = np.float32([1, -1, 0]) * (1 + floats(9, 3)) / 64
         scales = scales if axis == 0 else scales.T
         constants = (
             q.const(codes, dtype),
@@ -131,27 +132,29 @@ def test_models_that_onnxruntime_quantizes_as_they_run(
     check_against_onnxruntime(made, [x], tolerance=tolerance)
 
 
-@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("points", [False, True])
-@pytest.mark.parametrize(("depth", "block"), [(32, 32), (40, 16), (48, 16)])
+@pytest.mark.parametrize(("depth", "block"), [(32, 32), (40, 16), (48, 16), (20, 32)])
 def test_onnxruntimes_products_of_packed_weights(
     depth: int, block: int, points: bool, bits: int, tmp_path: Path
 ) -> None:
     rng, blocks = np.random.default_rng(0), -(-depth // block)
     constants = {
         "w": rng.integers(0, 256, (6, blocks, block * bits // 8)).astype(np.uint8),
-        "s": np.abs(normal(6, blocks)),
+        "s": normal(6, blocks),
     }
     if points:
         constants["z"] = rng.integers(0, 256, (6, -(-blocks * bits // 8))).astype(np.uint8)
     attributes = {"K": depth, "N": 6, "bits": bits, "block_size": block}
     made = node("MatMulNBits", ["x", *constants], ["y"], domain="com.microsoft", **attributes)
     domains = {"com.microsoft": 1}
-    inputs, outputs = [info("x", FLOAT, [2, depth])], [info("y", FLOAT, [2, 6])]
+    inputs, outputs = [info("x", FLOAT, [1, 2, depth])], [info("y", FLOAT, [1, 2, 6])]
     model = onnx_model([made], inputs, outputs, constants, domains=domains)
     converted = to_tflite(model, tmp_path)
-    check_against_onnxruntime(converted, [normal(2, depth)], tolerance=1e-3)
+    check_against_onnxruntime(converted, [normal(1, 2, depth)], tolerance=1e-3)
     assert converted.ops == {"FULLY_CONNECTED": 1}
+    for target in ("onnx", "nnapi", "nnrt"):
+        assert nnconv.convert(converted.source, tmp_path / f"again.{target}", verify=True).verified
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int4", "uint4"])

@@ -38,6 +38,7 @@ from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op, QuantRule
 from nnconv.ir.quant import Quant, dequantize, quantize
+from nnconv.ir.types import Shape, static_shape
 
 Exporter: TypeAlias = "Callable[[Node, Target], None]"
 
@@ -129,7 +130,8 @@ class Target(GraphParts):
         found = self._real.get(value)
         if found is None:
             codes = self.codes(value)
-            found = self.dequantize(codes, self.inner_quant(value), self.inner_type(value))
+            quant, dtype = self.inner_quant(value), self.inner_type(value)
+            found = self.dequantize(codes, quant, dtype, value.shape)
             self._real[value] = found
             if self.opset >= 21 and self.inner_type(value) is DType.INT8:
                 self._of_bytes.add(found)
@@ -245,10 +247,11 @@ class Target(GraphParts):
         low = self.node("Mod", [wide, self.const(np.int32(2 * _RESIGN))])
         return self.cast(low, DType.UINT8)
 
-    def dequantize(self, name: str, quant: Quant, dtype: DType) -> str:
+    def dequantize(self, name: str, quant: Quant, dtype: DType, shape: Shape = None) -> str:
         """A DequantizeLinear node.
 
-        Before opset 21, which brought the 16-bit ones, their arithmetic.
+        Before opset 21, which brought the 16-bit ones, their arithmetic. Parameters of blocks need
+        the codes' ``shape``.
         """
         if self._lacks_16_bits(dtype) and quant.axis is None:
             moved = self.cast(name, DType.FLOAT32)
@@ -256,21 +259,22 @@ class Target(GraphParts):
                 moved = self.node("Sub", [moved, self.const(float(quant.zero_point[0]))])
             return self.node("Mul", [moved, self.const(np.float32(quant.scale[0]))])
         self._check_quantizable(dtype, quant)
-        scale, zero_point = self._parameters(quant, dtype)
-        axis = quant.axis if quant.axis is not None else None
+        inputs = [name, *self._parameters(quant, dtype, shape)]
         block = quant.block or None
-        return self.node("DequantizeLinear", [name, scale, zero_point], axis=axis, block_size=block)
+        return self.node("DequantizeLinear", inputs, axis=quant.axis, block_size=block)
 
-    def quantize(self, name: str, quant: Quant, dtype: DType) -> str:
+    def quantize(self, name: str, quant: Quant, dtype: DType, shape: Shape = None) -> str:
         """A QuantizeLinear node.
 
-        For types that it doesn't make (int32; int16 before opset 21) its arithmetic.
+        For types that it doesn't make (int32; int16 before opset 21) its arithmetic. Parameters of
+        blocks need the codes' ``shape``.
         """
         if dtype in (DType.INT32, DType.INT64) or self._lacks_16_bits(dtype):
             return self._quantize_wide(name, quant, dtype)
         self._check_quantizable(dtype, quant)
-        scale, zero_point = self._parameters(quant, dtype)
-        codes = self.node("QuantizeLinear", [name, scale, zero_point], axis=quant.axis)
+        inputs = [name, *self._parameters(quant, dtype, shape)]
+        block = quant.block or None
+        codes = self.node("QuantizeLinear", inputs, axis=quant.axis, block_size=block)
         held = self.held_type(dtype)
         if held is dtype:
             return codes
@@ -286,11 +290,13 @@ class Target(GraphParts):
         if quant.block:
             self.require_opset(21, "blockwise quantization")
 
-    def _parameters(self, quant: Quant, dtype: DType) -> tuple[str, str]:
+    def _parameters(self, quant: Quant, dtype: DType, shape: Shape) -> tuple[str, str]:
+        extents = static_shape(shape)
+        if quant.block and extents is None:
+            raise self.unsupported("the number of blocks isn't known")
+        grid = quant.grid(extents or ())
         scale, zero_point = quant.scales, quant.zero_points.astype(dtype.numpy)
-        if quant.axis is None:
-            scale, zero_point = scale.reshape(()), zero_point.reshape(())
-        return self.const(scale), self.const(zero_point, dtype)
+        return self.const(scale.reshape(grid)), self.const(zero_point.reshape(grid), dtype)
 
     def _quantize_wide(self, name: str, quant: Quant, dtype: DType) -> str:
         low, high = dtype.int_range
@@ -335,7 +341,7 @@ class Target(GraphParts):
         dtype, quant = self.inner_type(value), self.inner_quant(value)
         if activation.bounds is None or dtype not in (DType.INT8, DType.UINT8):
             name = self.activate(name, activation, value)
-            self._codes[value] = self.quantize(name, quant, dtype)
+            self._codes[value] = self.quantize(name, quant, dtype, value.shape)
             return
         self._codes[value] = self.clip_codes(
             self.quantize(name, quant, dtype), quant, dtype, activation.bounds

@@ -207,7 +207,8 @@ def _scaled_product(src: Source, a: Value, b: Value, given: _Places, bias: Value
     src.bind(0, result)
 
 
-_NARROW = {4: DType.UINT4, 8: DType.UINT8}
+_NARROW = {2: DType.UINT4, 4: DType.UINT4, 8: DType.UINT8}
+"""The types that hold codes of so many bits."""
 
 
 def import_matmul_n_bits(src: Source) -> None:
@@ -222,6 +223,8 @@ def import_matmul_n_bits(src: Source) -> None:
     blocks = -(-depth // block)
     codes = src.required_constant(1, "its matrix").reshape(rows, -1)
     scales = src.required_constant(2, "its scales").astype(np.float32).reshape(rows, blocks)
+    if not np.all(np.isfinite(scales)):
+        raise src.fail("a scale isn't a number")
     points = np.full(scales.shape, 1 << (bits - 1), np.uint8)
     given = src.optional(3)
     if given is not None:
@@ -248,11 +251,11 @@ def import_matmul_n_bits(src: Source) -> None:
 
 
 def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
-    """Codes of bytes that hold two each, the first in the low bits; of ``bits`` 8 as they are."""
+    """Codes of bytes that hold one or several each, the first in the low bits."""
     if bits == 8:
         return packed
-    pairs = np.stack([packed & 15, packed >> 4], axis=-1)
-    return pairs.reshape(packed.shape[0], -1)
+    parts = [packed >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(packed.shape[0], -1)
 
 
 def _table() -> dict[str, Importer]:

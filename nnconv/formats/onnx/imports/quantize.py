@@ -28,6 +28,9 @@ def quant_of(
 ) -> Quant:
     """Parameters of ``x`` from constants: one each, one an index of ``axis``, or one a block.
 
+    Scales of blocks may be negative, or 0: quantizers let the lowest code stand for the number of
+    the greatest size.
+
     Raises:
         InvalidModelError: they don't fit the value.
     """
@@ -35,7 +38,7 @@ def quant_of(
     points = np.zeros(scales.shape, np.int64) if zero_point is None else zero_point
     if points.size != scales.size:
         raise src.fail(f"{points.size} zero points for {scales.size} scales")
-    if not np.all(np.isfinite(scales)) or np.any(scales <= 0):
+    if not np.all(np.isfinite(scales)) or (not block and np.any(scales <= 0)):
         raise src.fail("a scale isn't a positive number")
     along: int | None = None
     if scales.ndim >= 1 and (scales.size > 1 or block):
