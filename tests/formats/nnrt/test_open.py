@@ -138,3 +138,12 @@ def test_what_a_crop_is_cut_to_may_be_open(axis: int, offset: tuple[int, ...], d
     executable.close()
     rows = slice(None) if axis else slice(starts[0], starts[0] + 2)
     np.testing.assert_array_equal(found, numbers[rows, starts[1] : starts[1] + 2])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_rank_of_the_result_tells_which_extents_are_squeezed(device: str) -> None:
+    b = GraphBuilder()
+    b.op("SQUEEZE", [b.input((-1, 1, 1, 3), name="x")], [b.output((-1, 3), name="y")])
+    numbers = np.arange(6, dtype=F32).reshape(2, 1, 1, 3)
+    np.testing.assert_array_equal(_run(b.graph, numbers, device), numbers.reshape(2, 3))
+    np.testing.assert_array_equal(_run(b.graph, numbers[:1], device), numbers[0, 0])

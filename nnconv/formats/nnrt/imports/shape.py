@@ -86,14 +86,15 @@ def import_flatten(s: Source) -> None:
 
 
 def import_squeeze(s: Source) -> None:
-    """SQUEEZE: all extents of 1 where no axes are given."""
+    """SQUEEZE: all extents of 1 where no axes are given; the result's rank tells how many."""
     x = s.operand("input")
     rank, extents = s.rank(x), x.shape or ()
     axes = tuple(sorted({s.axis(axis, rank) for axis in s.list("axis")}))
     if not axes:
-        if any(not isinstance(extent, int) for extent in extents):
-            raise s.unsupported("which extents are 1 isn't known")
         axes = tuple(i for i, extent in enumerate(extents) if extent == 1)
+        left = len(s.output().dimensions)
+        if None in extents and left != max(rank - len(axes), 1):
+            raise s.unsupported("which extents are 1 isn't known")
     s.emit(o.Squeeze(axes=axes), [x])
 
 
