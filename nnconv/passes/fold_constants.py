@@ -42,7 +42,10 @@ VIEWS = (Identity, Reshape, Squeeze, Unsqueeze, Transpose)
 
 FAMILIES = frozenset(
     f"nnconv.ops.{stem}"
-    for stem in ("blocks", "elementwise", "gather", "quantize", "reduce", "shape", "slices")
+    for stem in (
+        *("activation", "blocks", "diagonal", "elementwise", "gather", "matmul", "numeric"),
+        *("product", "quantize", "reduce", "shape", "slices"),
+    )
 )
 """Where the ops stand whose results are given by their operands alone and cheap to compute."""
 

@@ -12,9 +12,13 @@ from nnconv.ir import DType, Graph, Value
 from nnconv.ir.builder import Builder
 from nnconv.ir.op import Op
 from nnconv.ir.verifier import verify_graph
+from nnconv.ops import activation as act
 from nnconv.ops import elementwise as e
+from nnconv.ops import numeric as num
 from nnconv.ops import shape as s
 from nnconv.ops.blocks import SpaceToBatch
+from nnconv.ops.diagonal import Trilu
+from nnconv.ops.matmul import MatMul
 from nnconv.ops.proposals import Decay, LimitedBoxes
 from nnconv.ops.quantize import Cast
 from nnconv.ops.reduce import ReduceSum
@@ -152,6 +156,17 @@ def test_constants_are_computed() -> None:
         return b.add(e.Add(), [x, b.add(e.Mul(), [table, b.add(e.Neg(), [table])])])
 
     ops, _, _ = fold(build)
+    assert ops == [e.Add()]
+
+
+@pytest.mark.parametrize("op", [num.Reciprocal(), act.Softplus(), MatMul(), Trilu()], ids=str)
+def test_numbers_are_worked_out_whatever_the_op(op: Op) -> None:
+    def build(b: Builder, x: Value) -> Value:
+        table = b.const(np.arange(1, 17, dtype=np.float32).reshape(4, 4))
+        operands = [table, table] if isinstance(op, MatMul) else [table]
+        return b.add(e.Add(), [x, b.add(op, operands)])
+
+    ops, _, _ = fold(build, (2, 4, 4))
     assert ops == [e.Add()]
 
 
