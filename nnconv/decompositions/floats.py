@@ -1,4 +1,4 @@
-"""Functions of real numbers on integers."""
+"""Functions of real numbers on integers and half floats."""
 
 from __future__ import annotations
 
@@ -18,3 +18,19 @@ def of_integers(node: Node, b: Builder) -> Sequence[Value] | None:
     floats = b.add(node.op, [b.add(Cast(dtype=DType.FLOAT32), [x]), *node.inputs[1:]])
     y = node.outputs[0]
     return [b.add(LooseCast(dtype=y.dtype), [floats])] if y.dtype.is_integer else [floats]
+
+
+def of_half_floats(node: Node, b: Builder) -> Sequence[Value] | None:
+    """The same op on float32: float16 has no number as small as the least terms of quotients."""
+    x = node.operand(0)
+    if x.dtype is not DType.FLOAT16:
+        return None
+    wide = [
+        b.add(Cast(dtype=DType.FLOAT32), [v]) if v is not None and v.dtype is x.dtype else v
+        for v in node.inputs
+    ]
+    found = b.add_many(node.op, wide)
+    return [
+        v if v.dtype is y.dtype else b.add(Cast(dtype=y.dtype), [v])
+        for v, y in zip(found, node.outputs, strict=True)
+    ]

@@ -6,6 +6,7 @@ import numpy as np
 
 from nnconv.decompositions.base import Decomposition
 from nnconv.decompositions.diagonal import counted
+from nnconv.decompositions.floats import of_half_floats
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Layout, Op
@@ -152,10 +153,10 @@ def l2_by_sum(node: Node, b: Builder) -> list[Value] | None:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    n.LpNormalization: (by_sum,),
+    n.LpNormalization: (of_half_floats, by_sum),
     n.Softmax: (softmax,),
     n.LogSoftmax: (log_softmax,),
     n.Hardmax: (hardmax,),
-    n.L2Normalization: (l2_by_sum,),
+    n.L2Normalization: (of_half_floats, l2_by_sum),
     n.LocalResponseNormalization: (by_pool,),
 }

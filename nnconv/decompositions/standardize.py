@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
+from nnconv.decompositions.floats import of_half_floats
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -150,10 +151,10 @@ def mean_variance(node: Node, b: Builder) -> list[Value] | None:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    s.BatchNormalization: (by_constants,),
-    s.InstanceNormalization: (instance,),
-    s.GroupNormalization: (group,),
-    s.LayerNormalization: (layer,),
-    s.RmsNormalization: (rms,),
-    s.MeanVarianceNormalization: (mean_variance,),
+    s.BatchNormalization: (of_half_floats, by_constants),
+    s.InstanceNormalization: (of_half_floats, instance),
+    s.GroupNormalization: (of_half_floats, group),
+    s.LayerNormalization: (of_half_floats, layer),
+    s.RmsNormalization: (of_half_floats, rms),
+    s.MeanVarianceNormalization: (of_half_floats, mean_variance),
 }

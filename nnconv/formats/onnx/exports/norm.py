@@ -11,6 +11,7 @@ from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.exports.reduce import reduced
 from nnconv.formats.onnx.floats import WITH_DOUBLE, narrowed, widened
 from nnconv.formats.onnx.single import one_node
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import Quant
@@ -91,13 +92,16 @@ def export_l2_normalization(node: Node, t: Target) -> None:
     """
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, n.L2Normalization)
-    name = t.real(x)
+    name, kind = t.real(x), t.real_type(x)
+    half = kind is DType.FLOAT16  # which has no number as small as epsilon**2
+    name = t.cast(name, DType.FLOAT32) if half else name
     if _is_last(op.axis, x):
         squares = _along(t, "ReduceSum", t.node("Mul", [name, name]), op.axis)
     else:
         squares = _along(t, "ReduceSumSquare", name, op.axis)
-    norm = t.node("Sqrt", [t.node("Max", [squares, t.floats(op.epsilon**2, x)])])
-    t.set_real(y, t.node("Div", [name, norm]), op.activation)
+    least = t.const(np.asarray(op.epsilon**2, np.float32)) if half else t.floats(op.epsilon**2, x)
+    result = t.node("Div", [name, t.node("Sqrt", [t.node("Max", [squares, least])])])
+    t.set_real(y, t.cast(result, kind) if half else result, op.activation)
 
 
 def export_local_response(node: Node, t: Target) -> None:

@@ -41,14 +41,14 @@ def _rank(t: Target, x: Value) -> int:
 
 
 def _kind(t: Target, x: Value) -> DType:
-    """The type in which parts are computed."""
+    """The type in which parts are computed: halves may have no number as small as an epsilon."""
     kind = t.real_type(x)
-    return DType.FLOAT32 if kind is DType.BFLOAT16 else kind
+    return DType.FLOAT32 if kind in (DType.BFLOAT16, DType.FLOAT16) else kind
 
 
 def _data(t: Target, x: Value) -> str:
     """Real values of ``x`` in that type."""
-    return narrowed(t, x, WITH_DOUBLE)
+    return _typed(t, x, x)
 
 
 def _typed(t: Target, value: Value | None, x: Value) -> str:
@@ -64,7 +64,8 @@ def _number(t: Target, value: float, x: Value) -> str:
 
 def _give(t: Target, y: Value, name: str) -> None:
     """Give a result of parts."""
-    t.set_real(y, widened(t, name, y, WITH_DOUBLE))
+    kind = t.real_type(y)
+    t.set_real(y, name if _kind(t, y) is kind else t.cast(name, kind))
 
 
 def export_batch(node: Node, t: Target) -> None:
