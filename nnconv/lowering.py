@@ -327,8 +327,8 @@ def nnrt_passes(
     return [*kept[:_BEFORE], *parts, WidenCodesPass(), *kept[_BEFORE:]]
 
 
-_BEFORE = 4
-"""So many passes for TFLite, up to the folding of constants, work with int64."""
+_BEFORE = 5
+"""So many passes for TFLite, up to those that look at known extents, work with int64."""
 
 
 def tflite_passes(
@@ -359,6 +359,7 @@ def tflite_passes(
     from nnconv.passes.prune import PrunePass
     from nnconv.passes.raise_rows import RaiseRowsPass
     from nnconv.passes.resign import ResignPass
+    from nnconv.passes.resize_axes import ResizeAxesPass
     from nnconv.passes.respell import RespellPass
     from nnconv.passes.respell_means import RespellMeansPass
     from nnconv.passes.respell_moves import RespellMovesPass
@@ -373,6 +374,7 @@ def tflite_passes(
         JoinCodesPass(),
         NarrowIndicesPass(),
         FoldConstantsPass(_evaluate, empty=True),
+        ResizeAxesPass(),
         WidenHalvesPass(),
         *([ToFloatsPass(), FoldDynamicPass()] if in_floats else [SpellDynamicPass()]),
         PrunePass(),

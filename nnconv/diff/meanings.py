@@ -272,7 +272,7 @@ def _uses(start: Value) -> Iterator[tuple[Node, int, int]]:
 
 def _added(node: Node, place: int) -> int | None:
     """What a node adds to the numbers that it hands on, at most; None if these are others."""
-    if node.op.name in _MOVES and place == 0:
+    if (node.op.name in _MOVES and place == 0) or node.op.name == "Concat":
         return 0
     if node.op.name != "Add":
         return None

@@ -102,7 +102,7 @@ def constant_behind(value: Value) -> Value | None:
 
 def factors_of(size: Value, x: Value, dims: Sequence[int]) -> tuple[int, ...] | None:
     """The whole numbers that ``size`` is the extents ``dims`` of ``x`` times; None if it isn't."""
-    made = size.producer
+    made = _uncast(size).producer
     if made is None or not isinstance(made.op, Mul):
         return None
     own, times = made.inputs
@@ -113,12 +113,21 @@ def factors_of(size: Value, x: Value, dims: Sequence[int]) -> tuple[int, ...] | 
     return tuple(int(factor) for factor in np.broadcast_to(times.data.reshape(-1), len(dims)))
 
 
+def _uncast(value: Value) -> Value:
+    """What an integer was before it became a wider or a narrower one."""
+    made = value.producer
+    while made is not None and isinstance(made.op, Cast) and made.operand(0).dtype.is_integer:
+        value = made.operand(0)
+        made = value.producer
+    return value
+
+
 def _dims_of(value: Value, x: Value) -> tuple[int, ...] | None:
     """The dimensions of ``x`` whose extents a value has; None if it has others, or that's unknown.
 
     Those of a ShapeOf, or what a Slice takes of it.
     """
-    made = value.producer
+    made = _uncast(value).producer
     if made is None or x.shape is None:
         return None
     if isinstance(made.op, ShapeOf) and made.inputs[0] is x:

@@ -10,6 +10,7 @@ from nnconv.ir.op import Op
 from nnconv.ops.resample import (
     RESIZE_FLAGS,
     Coordinates,
+    Policy,
     Resample,
     ResampleNearest,
     Rounding,
@@ -46,6 +47,19 @@ def _by_factors(node: Node, _outputs: set[Value]) -> bool:
     return True
 
 
+def _by_own_factors(node: Node, _outputs: set[Value]) -> bool:
+    op, size = node.op, node.optional(3)
+    assert isinstance(op, Resample | ResampleNearest)
+    if size is None or op.policy is not Policy.STRETCH or node.optional(1) is not None:
+        return False
+    factors = factors_of(size, node.operand(0), op.axes)
+    if factors is None or min(factors) < 1:
+        return False
+    node.op = op.replace(scales=tuple(float(factor) for factor in factors))
+    node.set_inputs(node.inputs[:1])
+    return True
+
+
 class ResizeFactorsPass(RulesPass):
     """Lets a Resize to the extents of its own operand times whole factors grow it by those.
 
@@ -53,6 +67,9 @@ class ResizeFactorsPass(RulesPass):
     """
 
     name: ClassVar[str] = "resize_factors"
-    rules: ClassVar[Mapping[type[Op], Rule]] = dict.fromkeys(
-        (ResizeBilinear, ResizeNearest), _by_factors
-    )
+    rules: ClassVar[Mapping[type[Op], Rule]] = {
+        ResizeBilinear: _by_factors,
+        ResizeNearest: _by_factors,
+        Resample: _by_own_factors,
+        ResampleNearest: _by_own_factors,
+    }

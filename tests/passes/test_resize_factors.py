@@ -11,6 +11,7 @@ from nnconv.ir import Builder, DType, Graph, Layout, Model, Quant, Signature
 from nnconv.ir.graph import Value
 from nnconv.lowering import to_nnapi
 from nnconv.ops.elementwise import Mul
+from nnconv.ops.quantize import Cast
 from nnconv.ops.resample import Resample, ResampleNearest
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
 from nnconv.ops.shape import ShapeOf
@@ -65,6 +66,24 @@ def test_sizes_become_factors(name, coded, spelled, factors):
     (node,) = graph.nodes
     assert isinstance(node.op, Resample | ResampleNearest)
     (after,) = run_graph(graph, [_image(coded=coded)])
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("op", [Resample, ResampleNearest])
+def test_sizes_of_images_that_onnx_has_become_factors(op):
+    """Through casts of integers, and with the channels first."""
+    b = Builder(Graph("net"))
+    x = b.input("x", DType.FLOAT32, (1, 2, "height", "width"))
+    own = b.add(ShapeOf(dims=(2, 3), dtype=DType.INT64), [x])
+    size = b.add(Mul(), [b.add(Cast(dtype=DType.INT32), [own]), b.const(np.int32([2, 3]))])
+    wide = b.add(Cast(dtype=DType.INT64), [size])
+    b.graph.outputs = [b.add(op(axes=(2, 3)), [x, None, None, wide], name="y")]
+    image = np.moveaxis(_image(), -1, 1)
+    (before,) = run_graph(b.graph, [image])
+    run_passes(Model([Signature("", b.graph)]), [ResizeFactorsPass(), PrunePass()], verify=True)
+    (node,) = b.graph.nodes
+    assert node.op.scales == (2.0, 3.0)
+    (after,) = run_graph(b.graph, [image])
     np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
 
 
