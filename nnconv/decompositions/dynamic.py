@@ -224,7 +224,10 @@ def cut(node: Node, b: Builder) -> list[Value] | None:
         for axis, step in zip(places, () if fixed is None else fixed.reshape(-1), strict=False):
             strides[axis] = int(step)
     elif axes is None:
-        return None
+        columns = [
+            _first(b, saturated(b, v), [rest] * rank) for v, rest in ((starts, 0), (ends, FAR))
+        ]
+        strides = [1] * rank
     else:
         marks = _marks(b, axes, rank)
         rest = b.add(e.Equal(), [_count_at(b, marks), scalar(b, 0)])
@@ -250,6 +253,12 @@ def _along(b: Builder, value: Value, places: list[int], rest: list[int]) -> Valu
         for axis, number in enumerate(rest)
     ]
     return joined(b, pieces)
+
+
+def _first(b: Builder, value: Value, rest: list[int]) -> Value:
+    """A vector of any length, filled up to the length of another by entries of that."""
+    filled = joined(b, [value, ints(b, rest)])
+    return b.add(Slice(starts=(0,), ends=(len(rest),), strides=(1,)), [filled])
 
 
 def _spread(b: Builder, value: Value, marks: Value, rest: Value, default: int) -> Value:

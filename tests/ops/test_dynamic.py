@@ -286,6 +286,13 @@ SLICES = [
         node("Slice", ["x", "s", "e"], ["y"]),
         {"x": numbers(4, 5), "s": np.asarray([1, -3], np.int32), "e": np.asarray([3, 9], np.int32)},
     ),
+    _slice(
+        "along-any-number",
+        [1],
+        [-1],
+        open={"s": (0,), "e": (0,)},
+        more=[{"x": numbers(4, 5, 6), "s": ints(0, -2), "e": ints(FAR, 4)}],
+    ),
     _slice("rank-8", [1], [2], [6], shape=(1, 2, 1, 2, 1, 2, 3, 1), known=ALL_KNOWN),
     _case(
         "opset-9",
