@@ -317,7 +317,7 @@ def max_roi_pool(node: Node, b: Builder) -> list[Value] | None:
     masks = []
     for first, end, count, extent in ((x1, x2, op.size[1], width), (y1, y2, op.size[0], height)):
         length = a.do(e.Maximum(), a.add(a.sub(end, first), 1.0), 1.0)
-        size = a.mul(length, 1 / count)
+        size = a.do(e.Div(), length, float(count))
         steps = np.arange(count, dtype=np.float32).reshape(1, -1)
         low = a.add(a.do(e.Floor(), a.mul(size, b.const(steps))), first)
         high = a.add(a.do(e.Ceil(), a.mul(size, b.const(steps + 1))), first)

@@ -230,6 +230,16 @@ def test_route(case: OnnxCase, tmp_path: Path) -> None:
     check_routes(case, tmp_path)
 
 
+@pytest.mark.parametrize("count", [3, 5, 6, 7, 10])
+def test_bins_of_any_number_end_where_their_region_does(count: int, tmp_path: Path) -> None:
+    """The element behind a region is greater than all in it."""
+    ends = np.arange(30)
+    x = np.tile(np.arange(32, dtype=np.float32), (1, 1, 32, 1))
+    regions = np.stack([np.zeros(30), np.zeros(30), np.zeros(30), ends, ends], axis=1)
+    made = node("MaxRoiPool", ["x", "regions"], ["y"], pooled_shape=[1, count], spatial_scale=1.0)
+    check_routes(OnnxCase("bins", made, {"x": x, "regions": np.float32(regions)}), tmp_path)
+
+
 def test_the_greatest_of_adaptive_regions_is_refused_by_tflite(tmp_path: Path) -> None:
     source = tmp_path / "x.onnx"
     source.write_bytes(align("adaptive", mode="max").model().SerializeToString())
