@@ -9,8 +9,10 @@ import pytest
 
 import nnconv
 from nnconv.errors import UnsupportedError
+from nnconv.formats.nnrt.check import findings
 from nnconv.formats.nnrt.reader import import_model
 from nnconv.formats.nnrt.wire import Graph, QuantParams
+from nnconv.lowering import one_entry, to_nnrt
 from support.nnrt_models import GraphBuilder
 from support.nnrt_ops import DEVICES
 
@@ -147,3 +149,20 @@ def test_the_rank_of_the_result_tells_which_extents_are_squeezed(device: str) ->
     numbers = np.arange(6, dtype=F32).reshape(2, 1, 1, 3)
     np.testing.assert_array_equal(_run(b.graph, numbers, device), numbers.reshape(2, 3))
     np.testing.assert_array_equal(_run(b.graph, numbers[:1], device), numbers[0, 0])
+
+
+def test_weights_tell_how_wide_the_steps_of_a_layer_are() -> None:
+    """Of the data it may be open, where the layer is written anew."""
+    b, draw = GraphBuilder(), np.random.default_rng(5)
+    x = b.input((-1, 1, -1), name="x")
+    weights = [(1, 8, 3), (1, 8, 2), (1, 16), (1, 1, 2), (1, 1, 2)]
+    others = [b.data(shape, value=draw.normal(0, 0.5, shape)) for shape in weights]
+    y, last = b.output((-1, 1, 2), name="y"), [b.data((1, 1, 2)), b.data((1, 1, 2))]
+    params = {"inputSize": 3, "hiddenSize": 2, "numLayers": 1, "numDirections": 1}
+    b.op("LSTM", [x, *others], [y, *last], [b.param("LSTM", *pair) for pair in params.items()])
+    model = import_model(b.graph)
+    written = to_nnrt(one_entry(model, model.main)).model
+    assert not findings(written)
+    numbers = draw.normal(size=(4, 1, 3)).astype(F32)
+    wanted = _run(b.graph, numbers, "onnxruntime:cpu")
+    np.testing.assert_allclose(_run(written, numbers, "reference"), wanted, rtol=1e-5, atol=1e-6)

@@ -420,9 +420,8 @@ def test_range(bounds: tuple[int, int, int], dtype: Any, expected: list[int]) ->
     check_op("RANGE", {"input": np.zeros(1, dtype)}, params, np.asarray(expected, dtype))
 
 
-@pytest.mark.parametrize("kind", ["FLOAT32", "INT32", "INT8", "FLOAT16"])
-def test_constant_of_shape(kind: str) -> None:
-    code = DataType[kind]
-    expected = np.full((2, 3), 3, NUMPY[code])
-    inputs, params = {"input": const([2, 3], I32)}, {"dataType": int(code), "value": [3.0]}
-    check_op("CONSTANT_OF_SHAPE", inputs, params, expected)
+@pytest.mark.parametrize("kind", [kind for kind in DataType if kind], ids=lambda kind: kind.name)
+def test_constant_of_shape(kind: DataType) -> None:
+    dtype = np.dtype(bool) if kind is DataType.BOOL else NUMPY[kind]
+    inputs, params = {"input": const([2, 3], I32)}, {"dataType": int(kind), "value": [1.0]}
+    check_op("CONSTANT_OF_SHAPE", inputs, params, np.full((2, 3), 1, dtype))

@@ -27,8 +27,8 @@ def export_lstm(node: Node, t: Target) -> None:
         raise t.refused("LSTM has no clip, lengths, peepholes, coupled gates or other activations")
     if op.directions not in ((False,), (False, True)):
         raise t.refused("LSTM begins with the first step")
-    steps, batch, size = t.shape(x)
-    hidden = t.static(node.operand(2))[2]
+    steps, batch, _ = t.shape(x)
+    size, hidden = t.static(weights)[2], t.static(node.operand(2))[2]
     dtype = x.dtype.numpy
     state = TensorType(x.dtype, (directions, batch, hidden))
     zeros = None if output and cell else _zeros(t, x, state)

@@ -183,14 +183,14 @@ def import_pad(s: Source) -> None:
 
 
 def import_crop(s: Source) -> None:
-    """CROP: dimensions from the axis on get the extents of the second input."""
+    """CROP: dimensions from the axis on get the extents of the second input; 0 is no offset."""
     x, like = s.operand("input"), s.stored("shape")
     rank = s.rank(x)
     axis = s.axis(s.int("axis"), rank)
     offsets = s.list("offset")
     count = rank - axis
-    if len(offsets) == 1:
-        offsets *= count
+    if len(offsets) < 2:
+        offsets = (offsets or (0,)) * count
     if len(offsets) != count or min(offsets, default=0) < 0:
         raise s.fail(f"offsets {list(offsets)} for {count} dimensions")
     target = s.of_rank(like, rank).shape or ()

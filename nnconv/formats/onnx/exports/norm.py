@@ -107,28 +107,34 @@ def export_l2_normalization(node: Node, t: Target) -> None:
 def export_local_response(node: Node, t: Target) -> None:
     """LocalResponseNormalization: LRN, which works along dimension 1.
 
-    It divides alpha by the window's size.
+    It divides alpha by the window's size; onnxruntime takes alpha and beta above 0.
     """
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, n.LocalResponseNormalization)
+    if op.alpha == 0 or op.beta == 0:  # the same divisor for all
+        with np.errstate(invalid="ignore"):
+            divisor = np.float64(op.bias) ** op.beta
+        t.set_real(y, t.node("Div", [t.real(x), t.floats(divisor, x)]))
+        return
     name, rank = narrowed(t, x), x.type.rank
+    by_parts = op.behind > 0 or min(op.alpha, op.beta) < 0
     size = 2 * op.radius + 1
     if rank != 4 or op.axis == 0:
         dims = static_shape(x.shape)
-        if dims is None or 0 in dims or op.behind:
+        if dims is None or 0 in dims or by_parts:
             raise t.unsupported(f"it works on rank 4, behind the first dimension, this is {x.type}")
         around = (math.prod(dims[: op.axis]), dims[op.axis], math.prod(dims[op.axis + 1 :]), 1)
         factors = {"size": size, "alpha": op.alpha * size, "beta": op.beta, "bias": op.bias}
         result = t.node("LRN", [t.reshape(name, around)], **factors)
         t.set_real(y, widened(t, t.reshape(result, dims), y))
         return
+    if by_parts:
+        t.set_real(y, _by_parts(t, op, x))
+        return
     there = (0, op.axis, *(i for i in range(1, 4) if i != op.axis))
     turned = op.axis != 1
     if turned:
         name = t.node("Transpose", [name], perm=there)
-    if op.behind:
-        t.set_real(y, _uneven(t, op, x))
-        return
     result = t.node("LRN", [name], size=size, alpha=op.alpha * size, beta=op.beta, bias=op.bias)
     if turned:
         back = tuple(there.index(i) for i in range(4))
@@ -136,8 +142,8 @@ def export_local_response(node: Node, t: Target) -> None:
     t.set_real(y, widened(t, result, y))
 
 
-def _uneven(t: Target, op: n.LocalResponseNormalization, x: Value) -> str:
-    """The op with more neighbours behind than before, which onnxruntime doesn't take: its parts."""
+def _by_parts(t: Target, op: n.LocalResponseNormalization, x: Value) -> str:
+    """The op with more neighbours behind than before, or factors below 0: its parts."""
     name = t.real(x)
     pads = [0] * 8
     pads[op.axis], pads[4 + op.axis] = op.radius, op.radius + op.behind
