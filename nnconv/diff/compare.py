@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +11,16 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import HYBRID_MARK, Graph, Node, Value
 from nnconv.ir.op import QuantRule
 from nnconv.ops.quantize import Dequantize
+from nnconv.ops.resize import ResizeBilinear
 
 FLOAT_TOLERANCE = 1e-4
 """Sums in another order differ by some 1e-6 of the largest value a layer; deep nets add that up."""
 
 HALF_TOLERANCE = 5e-3
 """float16 has 11 bits: each result is rounded at 5e-4, and a few of them meet in each output."""
+
+RESIZED_STEPS = 1 << 8
+"""What images of 16 bits that LiteRT resized are off by: up to 200 steps, at 4 times the height."""
 
 HALF_STEP = 2.0**-11
 """What rounding to float16 is off by, at most, as a share of the number."""
@@ -106,6 +110,9 @@ def tolerance_of(
     if any(_draws(node) for node in nodes):
         why = "it depends on random numbers, which every runtime draws by itself"
         return Tolerance("form", np.inf, why)
+    wide, reason = _wide_steps(nodes)
+    if wide > 1 and _has_wide_codes(value):
+        return Tolerance("steps", wide, reason)
     if value.type.has_codes:
         return Tolerance("steps", 1, "quantized: runtimes round halves differently")
     if not value.dtype.is_float and value.dtype not in (DType.COMPLEX64, DType.COMPLEX128):
@@ -116,7 +123,7 @@ def tolerance_of(
     if blocks and any(_reads_blocks(node) for node in nodes):
         why = "weights in blocks: onnxruntime may round the data beside them to 8 bits"
         return Tolerance("relative", DYNAMIC_TOLERANCE, why)
-    rounded = _roundings(nodes) * HALF_STEP if rounds_apart else 0.0
+    rounded = _in_a_row(nodes, _gives_halves) * HALF_STEP if rounds_apart else 0.0
     if rounded > HALF_TOLERANCE:
         why = "one runtime alone rounds every result on the way to 11 bits or fewer"
         return Tolerance("relative", rounded, why)
@@ -125,6 +132,8 @@ def tolerance_of(
     if any(v.dtype in _HALVES for node in nodes for v in node.outputs):
         return Tolerance("relative", HALF_TOLERANCE, "numbers of 11 bits or fewer on the way")
     step = _last_step(value, nodes)
+    if step and wide > 1:
+        return Tolerance("absolute", step * wide, reason)
     if step:
         why = "float behind quantized values: one step of those"
         return Tolerance("absolute", step, why)
@@ -142,15 +151,35 @@ def _nodes_behind(value: Value, graph: Graph) -> list[Node]:
     return found
 
 
-def _roundings(nodes: Sequence[Node]) -> int:
-    """How often numbers are rounded to halves in a row, of nodes that stand the last first."""
-    counts: dict[Value, int] = {}
+def _in_a_row(nodes: Sequence[Node], counts: Callable[[Value], bool]) -> int:
+    """How many results that count are computed from one another, of nodes that stand last first."""
+    found: dict[Value, int] = {}
     for node in reversed(nodes):
-        before = max((counts.get(v, 0) for v in node.inputs if v is not None), default=0)
+        before = max((found.get(v, 0) for v in node.inputs if v is not None), default=0)
         computes = node.op.quant_rule is QuantRule.REAL
         for value in node.outputs:
-            counts[value] = before + (computes and value.dtype in _HALVES)
-    return max(counts.values(), default=0)
+            found[value] = before + (computes and counts(value))
+    return max(found.values(), default=0)
+
+
+def _gives_halves(value: Value) -> bool:
+    return value.dtype in _HALVES
+
+
+def _has_wide_codes(value: Value) -> bool:
+    return value.type.has_codes and value.dtype is DType.INT16
+
+
+def _wide_steps(nodes: Sequence[Node]) -> tuple[int, str]:
+    """How many steps 16-bit codes are off by, and why; 0 if there are none.
+
+    LiteRT multiplies sums by 15 bits. Where it resizes, the positions of pixels have 10.
+    """
+    resizes = (node for node in nodes if isinstance(node.op, ResizeBilinear))
+    if any(_has_wide_codes(node.outputs[0]) for node in resizes):
+        return RESIZED_STEPS, "16 bits: LiteRT knows to 10 bits where pixels of resized images lie"
+    steps = _in_a_row(nodes, _has_wide_codes)
+    return steps, "16 bits: each result on the way may be a step off in LiteRT"
 
 
 def _draws(node: Node) -> bool:

@@ -8,6 +8,7 @@ from nnconv.diff.compare import (
     FLOAT_TOLERANCE,
     HALF_STEP,
     HALF_TOLERANCE,
+    RESIZED_STEPS,
     Distance,
     Tolerance,
     distance,
@@ -18,8 +19,11 @@ from nnconv.formats.tflite.reader import read
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph
+from nnconv.ir.op import Layout
+from nnconv.ir.quant import Quant as IrQuant
 from nnconv.ops.elementwise import Tanh
-from nnconv.ops.quantize import Cast
+from nnconv.ops.quantize import Cast, Dequantize
+from nnconv.ops.resize import ResizeBilinear
 from nnconv.ops.shape import Reshape, Transpose
 from support.tflite_builder import Quant, TfliteBuilder
 
@@ -177,6 +181,35 @@ def test_halves_in_a_row_that_one_runtime_rounds_are_given_each_rounding():
     assert "rounds every result" in found.why
     few = halves_in_a_row(3)
     assert tolerance_of(few.outputs[0], few, rounds_apart=True).bound == HALF_TOLERANCE
+
+
+def wide_codes(count, *, resized=False, as_floats=False):
+    """So many results of 16 bits computed in a row, and one that is moved."""
+    graph = Graph("net")
+    b = Builder(graph)
+    quant = IrQuant.per_tensor(0.25, 0)
+    value = b.input("x", DType.INT16, (1, 2, 3, 1), quant=quant)
+    for _ in range(count):
+        value = b.add(Tanh(), [value], quant=quant)
+    if resized:
+        value = b.add(ResizeBilinear(layout=Layout.NHWC, size=(4, 6)), [value], quant=quant)
+    value = b.add(Reshape(shape=(-1,)), [value], quant=quant)
+    if as_floats:
+        value = b.add(Dequantize(dtype=DType.FLOAT32), [value])
+    graph.outputs = [value]
+    return tolerance_of(value, graph)
+
+
+def test_results_of_16_bits_in_a_row_are_given_a_step_each():
+    assert wide_codes(1)[:2] == ("steps", 1)
+    assert wide_codes(5)[:2] == ("steps", 5)
+    assert wide_codes(5, as_floats=True)[:2] == ("absolute", 5 * 0.25)
+    assert "step off in LiteRT" in wide_codes(5).why
+
+
+def test_resized_images_of_16_bits_are_given_the_places_of_their_pixels():
+    assert wide_codes(2, resized=True)[:2] == ("steps", RESIZED_STEPS)
+    assert wide_codes(2, resized=True, as_floats=True)[:2] == ("absolute", RESIZED_STEPS * 0.25)
 
 
 def test_steps_that_are_quantized_once_more_do_not_count():
