@@ -31,6 +31,7 @@ from nnconv.ir.op import Op
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType, static_shape
 from nnconv.ops.elements import elements
+from nnconv.ops.quantize import Cast
 
 Built = TypeVar("Built")
 
@@ -265,9 +266,12 @@ class ListedOperands(OpSource):
         return [self.operand(i) for i in range(self.operand_count)]
 
     def constant(self, index: int) -> np.ndarray | None:
-        """The elements of an operand if it is a constant, else None (also when it is left out)."""
+        """The elements of an operand if it is a constant, else None (also when it is left out).
+
+        A few floats of 16 bits that are widened count as one: converters to halves leave them so.
+        """
         value = self.optional(index)
-        return None if value is None else value.data
+        return None if value is None else _known_elements(value)
 
     def required_constant(self, index: int, what: str) -> np.ndarray:
         """The elements of an operand that must be a constant.
@@ -275,7 +279,7 @@ class ListedOperands(OpSource):
         Raises:
             NotConvertible: when it is computed at run time.
         """
-        data = self.operand(index).data
+        data = _known_elements(self.operand(index))
         if data is None:
             raise self.unsupported(f"{what} is computed at run time")
         return data
@@ -309,3 +313,18 @@ class ListedOperands(OpSource):
             self.operand(index)
             raise self.unsupported(f"{what} is computed at run time")
         return values
+
+
+_MOST_WIDENED = 64
+"""So many elements are parameters; more may be weights, which stay small in a file."""
+
+
+def _known_elements(value: Value) -> np.ndarray | None:
+    """The elements of a constant, or of a few halves that are widened."""
+    node = value.producer
+    if value.data is not None or node is None or not isinstance(node.op, Cast):
+        return value.data
+    halves, dtype = node.operand(0), value.dtype
+    if halves.data is None or halves.dtype is not DType.FLOAT16 or not dtype.is_float:
+        return None
+    return halves.data.astype(dtype.numpy) if halves.data.size <= _MOST_WIDENED else None

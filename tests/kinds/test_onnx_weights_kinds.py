@@ -130,6 +130,7 @@ def test_models_that_onnxruntime_quantizes_as_they_run(
     # The cells of an LSTM aren't rounded here, which is nearer to the model before.
     tolerance = 0.02 if op == "LSTM" else 1e-4
     check_against_onnxruntime(made, [x], tolerance=tolerance)
+    assert nnconv.convert(path, tmp_path / "again.onnx", verify=True).verified
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])
@@ -169,6 +170,43 @@ def test_quantizers_of_onnxruntimes_own_operator_set(dtype: str, tmp_path: Path)
 
 
 # ---------------------------------------------------------------- halves
+
+
+def test_parameters_that_a_converter_to_halves_widens_are_known(tmp_path: Path) -> None:
+    """What float16 can't be, such as the scales of a Resize, has a Cast before it."""
+    constants = {"s": np.float16([1, 1, 2, 2]), "two": np.float16(2)}
+    nodes = [
+        node("Cast", ["s"], ["scales"], to=TensorProto.FLOAT),
+        node("Cast", ["two"], ["exponent"], to=TensorProto.FLOAT),
+        node("Resize", ["x", "", "scales"], ["r"], mode="nearest"),
+        node("Pow", ["r", "exponent"], ["y"]),
+    ]
+    inputs, outputs = [info("x", FLOAT, [1, 2, 3, 4])], [info("y", FLOAT, [1, 2, 6, 8])]
+    made = to_tflite(onnx_model(nodes, inputs, outputs, constants, opset=17), tmp_path)
+    check_against_onnxruntime(made, [normal(1, 2, 3, 4)])
+    assert made.ops["RESIZE_NEAREST_NEIGHBOR"] == 1
+    assert not {"POW", "GATHER", "CAST", "DEQUANTIZE"} & made.ops.keys()
+    for target in ("nnapi", "nnrt"):
+        report = nnconv.convert(made.source, tmp_path / f"m.{target}", verify=True)
+        assert report.verified
+        assert not {"FLOOR", "MAXIMUM"} & report.counts.keys()  # no places are worked out
+
+
+@pytest.mark.parametrize("target", ["tflite", "nnapi", "nnrt", "onnx"])
+def test_weights_of_bfloat16_are_widened(target: str, tmp_path: Path) -> None:
+    """No other format computes with them."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    w = normal(8, 4, 3, 3).astype(ml_dtypes.bfloat16)
+    raw = helper.make_tensor("w", TensorProto.BFLOAT16, w.shape, w.tobytes(), raw=True)
+    nodes = [
+        node("Cast", ["w"], ["wide"], to=TensorProto.FLOAT),
+        node("Conv", ["x", "wide"], ["y"]),
+    ]
+    model = onnx_model(nodes, [info("x", FLOAT, [1, 4, 5, 5])], [info("y", FLOAT, None)], opset=17)
+    model.graph.initializer.append(raw)
+    source = tmp_path / "m.onnx"
+    source.write_bytes(model.SerializeToString())
+    assert nnconv.convert(source, tmp_path / f"again.{target}", verify=True).verified
 
 
 def test_onnx_halves_are_widened_exactly_and_stay_small(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def export_dequantize(node: Node, t: Target) -> None:
 def export_cast(node: Node, t: Target) -> None:
     """CAST of stored numbers; floats become bytes in the range of these alone."""
     x, y = node.operand(0), node.outputs[0]
-    if x.data is not None and x.data.size <= _FOLDED:
+    if x.data is not None and (x.data.size <= _FOLDED or x.dtype is DType.BFLOAT16):
         t.constant(y, t.file.evaluate(node, [x.data])[0])
         return
     if x.dtype is y.dtype and x.quant == y.quant:

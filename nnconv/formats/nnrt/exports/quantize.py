@@ -60,6 +60,9 @@ def export_cast(node: Node, t: Target) -> None:
         return
     if x.type.has_codes or y.type.has_codes:
         raise t.refused("CAST takes codes as real numbers do")
+    if x.data is not None and x.dtype not in FROM_DTYPE:  # bfloat16 weights
+        t.constant(y, t.file.evaluate(node, [x.data])[0])
+        return
     emit_cast(t, t.tensor(x), y)
 
 

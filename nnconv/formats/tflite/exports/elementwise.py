@@ -29,6 +29,7 @@ from nnconv.ir.op import Op
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType, element_count
 from nnconv.ops import elementwise as e
+from nnconv.ops.rewrite import constant_behind
 
 _F32_I32 = FLOAT32 | {DType.INT32}
 _ARITHMETIC = _F32_I32 | {DType.INT64}
@@ -220,7 +221,8 @@ def export_pow(node: Node, t: Target) -> None:
     x, exponent = node.operand(0), node.operand(1)
     t.require(node, plain=FLOAT32)
     _check_ranks(node, t)
-    known = exponent.data
+    source = constant_behind(exponent)  # halves are widened
+    known = None if source is None or source.type.has_codes else source.data
     steps: tuple[str, ...] = ()
     if known is not None and known.size and x.shape == y.shape:
         first = float(known.flat[0])
