@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from nnconv.diff.compare import Distance, Tolerance, distance, judge, tolerance_of
+from nnconv.diff.extents import chosen
 from nnconv.diff.inputs import random_array
 from nnconv.diff.meanings import meanings
 from nnconv.diff.worker import Job, Outcome
@@ -215,30 +216,26 @@ def rounds_of(model: Model, seed: int) -> list[list[list[np.ndarray]]]:
     """Inputs of each round's steps: others have another batch, or other extents that are open."""
     known = meanings(model.graph)
     extents = [(1, 1)]
-    shapes = [value.shape for value in model.inputs if value.shape]
-    if any(not isinstance(shape[0], int) for shape in shapes):
+    stated = [value.shape for value in model.inputs if value.shape]
+    if any(not isinstance(shape[0], int) for shape in stated):
         extents.append((2, 1))
-    if any(static_shape(shape[1:]) is None for shape in shapes):
+    if any(static_shape(shape[1:]) is None for shape in stated):
         extents.append((1, LONGER))
     steps = STATE_STEPS if model.states else 1
     rounds = []
     for number, (batch, longer) in enumerate(extents):
         rng = np.random.default_rng(seed + number)
-        filled = [_filled(value, batch, longer) for value in model.inputs]
+        shapes = chosen([v.shape or () for v in model.inputs], batch=batch, others=longer)
+        filled = [
+            _Input(value.name, value.dtype, shape, value.quant)
+            for value, shape in zip(model.inputs, shapes, strict=True)
+        ]
         drawn = [
             [random_array(one, rng, meaning=known.get(one.name)) for one in filled]
             for _ in range(steps)
         ]
         rounds.append(drawn)
     return rounds
-
-
-def _filled(value: Value, batch: int, others: int) -> _Input:
-    shape = tuple(
-        dim if isinstance(dim, int) else batch if place == 0 else others
-        for place, dim in enumerate(value.shape or ())
-    )
-    return _Input(value.name, value.dtype, shape, value.quant)
 
 
 def _moved(
@@ -350,23 +347,22 @@ def _run_source(
         return _Source(device, ran, [f"one kernel set failed: {text}" for text in failed])
     for outcome in outcomes:
         if outcome.crashed:
-            raise BackendError(
-                f"{report.source} can't be verified: {outcome.error}",
-                hint=f"The conversion itself is complete: {report.target} is written.",
-            )
+            raise _unverified(report, model, outcome.error)
     if device == SUBSTITUTE:
-        raise BackendError(
-            f"{report.source} can't be verified: {outcomes[0].error}",
-            hint=f"The conversion itself is complete: {report.target} is written.",
-        )
+        raise _unverified(report, model, outcomes[0].error)
     substitute = jobs.wait(jobs.start(report.source, SUBSTITUTE, rounds, **options))
     if not substitute.ran:
-        raise BackendError(
-            f"{report.source} can't be verified: {outcomes[0].error}; {substitute.error}",
-            hint=f"The conversion itself is complete: {report.target} is written.",
-        )
+        raise _unverified(report, model, f"{outcomes[0].error}; {substitute.error}")
     note = f"{device} can't run the source, nnconv's reference did: {outcomes[0].error}"
     return _Source(SUBSTITUTE, [substitute], [note])
+
+
+def _unverified(report: Converted, model: Model, why: str) -> BackendError:
+    """What to raise for a source that doesn't run, maybe as open extents didn't fit together."""
+    hint = f"The conversion itself is complete: {report.target} is written."
+    if any(static_shape(v.shape) is None for v in model.inputs):
+        hint += " Extents that must fit together can be given (--input-shape)."
+    return BackendError(f"{report.source} can't be verified: {why}", hint=hint)
 
 
 def one_thread(device: str) -> dict[str, Any]:

@@ -346,3 +346,36 @@ def test_weights_that_litert_reads_beside_floats_are_allowed_its_rounding_on_the
     assert "rounds the activations" in verification.outputs[0].why
     again = nnconv.convert(there, tmp_path / "b.nnapi", verify=True).verification
     assert "rounds the activations" not in again.outputs[0].why
+
+
+def with_a_past(tmp_path, length):
+    """Steps now behind those of before, times a mask whose length is a sum: how it is named."""
+    nodes = [
+        helper.make_node("Concat", ["past", "x"], ["all"], axis=1),
+        helper.make_node("Mul", ["all", "mask"], ["y"]),
+    ]
+    shapes = {"x": ["b", "now"], "past": ["b", "before"], "mask": ["b", length], "y": ["b", "all"]}
+    infos = {
+        name: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, dims)
+        for name, dims in shapes.items()
+    }
+    graph = helper.make_graph(nodes, "g", [infos[n] for n in ("x", "past", "mask")], [infos["y"]])
+    path = tmp_path / "past.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def test_extents_that_are_named_as_sums_fit_together(tmp_path):
+    source = with_a_past(tmp_path, "before + now")
+    found = nnconv.convert(source, tmp_path / "past.tflite", verify=True).verification
+    assert found.passed
+    assert found.runs == 3
+    assert found.notes == []
+
+
+def test_extents_that_do_not_fit_together_can_be_given(tmp_path):
+    source, target = with_a_past(tmp_path, 5), tmp_path / "past.tflite"
+    with pytest.raises(BackendError, match="--input-shape"):
+        nnconv.convert(source, target, verify=True)
+    shapes = {"x": (1, 2), "past": (1, 3), "mask": (1, 5)}
+    assert nnconv.convert(source, target, verify=True, input_shapes=shapes).verified
