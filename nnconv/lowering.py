@@ -367,6 +367,7 @@ def tflite_passes(
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.tidy import TidyPass
     from nnconv.passes.to_floats import ToFloatsPass
+    from nnconv.passes.whole_quotients import WholeQuotientsPass
     from nnconv.passes.widen_halves import WidenHalvesPass
 
     return [
@@ -380,6 +381,7 @@ def tflite_passes(
         PrunePass(),
         RespellPass(),
         RespellMovesPass(),
+        WholeQuotientsPass(),
         TidyPass(),
         GroupNormsPass(),
         JoinProductsPass(),
