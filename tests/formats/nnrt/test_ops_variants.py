@@ -189,6 +189,10 @@ OF_CODES: dict[str, tuple[str, dict[str, Any], dict[str, Any], Any]] = {
                          as_a(A.array[None])),
     "extents": ("SHAPE", {"input": A}, {}, I32([2, 3])),
     "number of dimensions": ("RANK", {"input": A}, {}, I32([2])),
+    "whole numbers": (
+        "QUANT_DTYPE_CAST", {"input": F32([[-5.5, 0, 1.25]])}, {"srcT": 11, "dstT": 4},
+        Given(I32([[-5500, 0, 1250]]), QuantParams([0.001], [0])),
+    ),
     "a range beside codes": ("RANGE", {"input": A}, {"limit": 2}, I32([0, 1])),
 }  # fmt: skip
 
