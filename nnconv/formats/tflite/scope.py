@@ -71,6 +71,7 @@ def reason_for(op: wire.Operator) -> Refusal:
         return {
             "why": f"the meaning of custom op `{op.custom_code}` isn't known",
             "reason": Reason.UNKNOWN_OP,
+            "hint": "Only the program that registers it knows it: spell it in TFLite's own ops.",
         }
     return out_of_scope(op.name) or {
         "why": "no translation is known",
