@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import HYBRID_MARK, Graph, Node, Value
 from nnconv.ir.op import QuantRule
+from nnconv.ops.detection import NonMaxSuppression
 from nnconv.ops.quantize import Dequantize
 from nnconv.ops.resize import ResizeBilinear
 
@@ -113,11 +115,16 @@ def tolerance_of(
     if any(_draws(node) for node in nodes):
         why = "it depends on random numbers, which every runtime draws by itself"
         return Tolerance("form", np.inf, why)
+    if any(_chooses_among_ties(node) for node in nodes):
+        why = "it depends on which of boxes with equal scores, codes, LiteRT happens to take first"
+        return Tolerance("form", np.inf, why)
     wide, reason = _wide_steps(nodes)
     if wide > 1 and _has_wide_codes(value):
         return Tolerance("steps", wide, reason)
+    steps = _steps_in_a_row(nodes)
     if value.type.has_codes:
-        return Tolerance("steps", 1, "quantized: runtimes round halves differently")
+        why = "quantized: runtimes round halves differently"
+        return Tolerance("steps", steps, why if steps == 1 else f"{why}, in a row")
     if not value.dtype.is_float and value.dtype not in (DType.COMPLEX64, DType.COMPLEX128):
         return Tolerance("exact", 0, f"{value.dtype}: no rounding is involved")
     if any(node.origin.op == _ROUNDING for node in nodes):
@@ -141,8 +148,9 @@ def tolerance_of(
     if step and wide > 1:
         return Tolerance("absolute", step * wide, reason)
     if step:
-        why = "float behind quantized values: one step of those"
-        return Tolerance("absolute", step, why)
+        count = "one step" if steps == 1 else f"{steps} steps"
+        why = f"float behind quantized values: {count} of those"
+        return Tolerance("absolute", step * steps, why)
     return Tolerance("relative", FLOAT_TOLERANCE, "float: sums are taken in another order")
 
 
@@ -188,9 +196,28 @@ def _wide_steps(nodes: Sequence[Node]) -> tuple[int, str]:
     return steps, "16 bits: each result on the way may be a step off in LiteRT"
 
 
+def _steps_in_a_row(nodes: Sequence[Node]) -> int:
+    """How many steps codes are off by where each result on the way may be rounded the other way.
+
+    Half steps of either sign, of so many results in a row, add up as the root of their number.
+    """
+    count = _in_a_row(nodes, lambda value: value.type.has_codes)
+    return max(1, math.ceil(math.sqrt(count) / 2))
+
+
 def _draws(node: Node) -> bool:
     """Whether a node, or one in its bodies, draws random numbers."""
     return node.op.draws or any(_draws(inner) for body in node.bodies for inner in body.nodes)
+
+
+def _chooses_among_ties(node: Node) -> bool:
+    """Whether a node chooses boxes by scores that were codes, of which many are equal."""
+    if not isinstance(node.op, NonMaxSuppression):
+        return False
+    scores = node.operand(1)
+    while scores.producer is not None and scores.producer.op.quant_rule is QuantRule.CODES:
+        scores = scores.producer.operand(0)
+    return scores.producer is not None and isinstance(scores.producer.op, Dequantize)
 
 
 def _is_dynamic(node: Node) -> bool:

@@ -21,6 +21,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph
 from nnconv.ir.op import Layout
 from nnconv.ir.quant import Quant as IrQuant
+from nnconv.ops.detection import NonMaxSuppression
 from nnconv.ops.elementwise import Tanh
 from nnconv.ops.quantize import Cast, Dequantize
 from nnconv.ops.resize import ResizeBilinear
@@ -207,9 +208,42 @@ def test_results_of_16_bits_in_a_row_are_given_a_step_each():
     assert "step off in LiteRT" in wide_codes(5).why
 
 
+@pytest.mark.parametrize(("count", "steps"), [(1, 1), (4, 1), (5, 2), (16, 2), (36, 3), (64, 4)])
+def test_bytes_in_a_row_add_up_as_the_root_of_their_number(count, steps):
+    graph = Graph("net")
+    b = Builder(graph)
+    quant = IrQuant.per_tensor(1 / 128, 0)
+    value = b.input("x", DType.INT8, (2, 3), quant=quant)
+    for _ in range(count):
+        value = b.add(Tanh(), [value], quant=quant)
+    graph.outputs = [value, b.add(Dequantize(dtype=DType.FLOAT32), [value])]
+    codes, floats = (tolerance_of(output, graph) for output in graph.outputs)
+    assert codes[:2] == ("steps", steps)
+    assert floats[:2] == ("absolute", steps / 128)
+
+
 def test_resized_images_of_16_bits_are_given_the_places_of_their_pixels():
     assert wide_codes(2, resized=True)[:2] == ("steps", RESIZED_STEPS)
     assert wide_codes(2, resized=True, as_floats=True)[:2] == ("absolute", RESIZED_STEPS * 0.25)
+
+
+@pytest.mark.parametrize("coded", [False, True])
+def test_boxes_of_equal_scores_are_held_to_their_form(coded):
+    graph = Graph("net")
+    b = Builder(graph)
+    boxes = b.input("boxes", DType.FLOAT32, (9, 4))
+    if coded:
+        codes = b.input("scores", DType.INT8, (1, 9), quant=IrQuant.per_tensor(0.1, 0))
+        scores = b.add(Dequantize(dtype=DType.FLOAT32), [codes])
+    else:
+        scores = b.input("scores", DType.FLOAT32, (1, 9))
+    row = b.add(Reshape(shape=(9,)), [scores])
+    half = b.const(np.float32(0.5))
+    op = NonMaxSuppression(limit=3, with_scores=False)
+    graph.outputs = [b.add_many(op, [boxes, row, None, half, half])[0]]
+    found = tolerance_of(graph.outputs[0], graph)
+    assert found.kind == ("form" if coded else "exact")
+    assert ("equal scores" in found.why) == coded
 
 
 def test_steps_that_are_quantized_once_more_do_not_count():
