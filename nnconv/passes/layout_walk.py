@@ -26,8 +26,12 @@ def is_seed(node: Node, target: Layout) -> bool:
     Channels first suits more ops than channels last, which is all that the formats that have it
     know: there even those that could do otherwise must move.
     """
-    fixed = node.op.layout_kind is LayoutKind.IMPLICIT or target is Layout.NHWC
-    return fixed and getattr(node.op, "layout", target) is not target
+    return _is_elsewhere(node.op, target)
+
+
+def _is_elsewhere(op: Op, target: Layout) -> bool:
+    fixed = op.layout_kind is LayoutKind.IMPLICIT or target is Layout.NHWC
+    return fixed and getattr(op, "layout", target) is not target
 
 
 def seed_perm(node: Node, target: Layout) -> Perm | None:
@@ -51,7 +55,10 @@ class Moves:
         key = (node, perm)
         if key not in self._known:
             permuted = node.op.permute(perm, node.input_types)
-            if permuted is not None and loses_last_axis(node, permuted, self.target):
+            if permuted is not None and (
+                loses_last_axis(node, permuted, self.target)
+                or _is_elsewhere(permuted.op, self.target)  # models may mix layouts
+            ):
                 permuted = None
             self._known[key] = permuted
         return self._known[key]

@@ -379,3 +379,34 @@ def test_quantized_parameters_follow():
     run_passes(Model([Signature("", graph)]), [LayoutPass(Layout.NCHW)], verify=True)
     assert count(graph) == 2
     np.testing.assert_array_equal(run_graph(graph, inputs)[0], before[0])
+
+
+@pytest.mark.parametrize("target", [Layout.NCHW, Layout.NHWC])
+@pytest.mark.parametrize("order", [(Layout.NHWC, Layout.NCHW), (Layout.NCHW, Layout.NHWC)])
+@pytest.mark.parametrize("middle", [(2, 3, 1, 2), (2, 3, 2, 1), (2, 2, 3, 1), (2, 1, 2, 3)])
+@pytest.mark.parametrize("whole", [False, True])
+def test_layouts_may_be_mixed(
+    target: Layout, order: tuple[Layout, Layout], middle: tuple[int, ...], whole: bool
+) -> None:
+    """NNAPI's operations say each for itself where their channels are."""
+    net = Net()
+    graph = Graph("main")
+    b = Builder(graph)
+    first = order[0] is Layout.NHWC
+    value = b.input("x", F32, (2, 3, 1, 4) if first else (2, 4, 3, 1))
+    for layout, filters in zip(order, (2, 1), strict=True):
+        assert value.shape is not None
+        _, *rest = value.shape
+        channels, sides = (rest[0], rest[1:]) if layout is Layout.NCHW else (rest[2], rest[:2])
+        window = sides if whole and filters == 1 else (1, 1)
+        weights = b.const(net.rng.normal(size=(filters, *window, channels)).astype(np.float32))
+        op = Conv2D(layout=layout, stride=(1, 1), dilation=(1, 1), padding=Padding.none())
+        value = b.add(op, [value, weights, None])
+        if filters == 2:
+            value = b.add(Reshape(shape=middle), [value])
+    graph.outputs = [value]
+    x = net.rng.normal(size=graph.inputs[0].shape).astype(np.float32)
+    (wanted,) = run_graph(graph, [x])
+    run_passes(Model([Signature("", graph)]), [LayoutPass(target)], verify=True)
+    (found,) = run_graph(graph, [x])
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
