@@ -38,6 +38,8 @@ def from_front(b: Builder, indices: Value, extents: Value) -> Value:
         places = b.add(e.Minimum(), [b.add(e.Maximum(), [places, least]), most])
     if never_negative(indices):
         return places
+    if extents.data is None:  # there may be nothing to pick from, which LiteRT would divide by
+        extents = b.add(e.Maximum(), [extents, b.const(np.ones((), np.int32))])
     return b.add(e.FloorMod(), [places, extents])
 
 

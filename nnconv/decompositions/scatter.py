@@ -190,6 +190,9 @@ def _put_rows(
         is_hit = b.add(s.Reshape(shape=(-1, 1)), [is_hit])
     if reduction is g.Reduction.NONE:
         assert last is not None
+        if static_shape(news.shape) is None:  # there may be none, and something is picked anyway
+            some = b.add(Slice(starts=(0, 0), ends=(1, None), strides=(1, 1)), [rows])
+            news = b.add(s.Concat(axis=0), [news, some])
         chosen = b.add(g.Gather(axis=0), [news, b.add(e.Maximum(), [last, scalar(b, 0)])])
     else:
         met = _segments(b, reduction, news, places, count)

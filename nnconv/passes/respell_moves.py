@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Node, Value
+from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op, Role
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType, static_shape
@@ -70,11 +70,22 @@ def _before_unsqueeze(value: Value, axis: int) -> Value | None:
     return x if value.shape == (*x.shape[:axis], 1, *x.shape[axis:]) else None
 
 
+def _may_be_empty(x: Value, graph: Graph | None) -> bool:
+    """Whether a run decides on an extent, other than by what the inputs have."""
+    extents = {extent for extent in x.shape or () if not isinstance(extent, int)}
+    if not extents or graph is None:
+        return False
+    return not extents <= {e for v in graph.inputs for e in v.shape or () if isinstance(e, str)}
+
+
 def _as_unstack(node: Node, outputs: set[Value]) -> bool:
-    """A Split into slices of 1 each of which loses that dimension is an Unstack."""
+    """A Split into slices of 1 each of which loses that dimension is an Unstack.
+
+    What may turn out empty in a run stays: LiteRT's UNPACK fails on it.
+    """
     op = node.op
     assert isinstance(op, Split)
-    if set(op.sizes) != {1}:
+    if set(op.sizes) != {1} or _may_be_empty(node.operand(0), node.graph):
         return False
     views = []
     for value in node.outputs:

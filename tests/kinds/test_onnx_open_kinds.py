@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from support.onnx_routes import OnnxCase, check_routes, node
 from support.onnx_whole import ints
@@ -204,4 +205,46 @@ OTHERS.append(images("norm of groups", norm, constants))
 
 @pytest.mark.parametrize("case", OTHERS, ids=str)
 def test_ops_of_open_extents(case: OnnxCase, tmp_path: Path) -> None:
+    check_routes(case, tmp_path)
+
+
+FOUND = {
+    "taken apart": [
+        node("Split", ["picked"], ["left", "right"], axis=1, num_outputs=2),
+        node("Squeeze", ["left", "one"], ["l"]),
+        node("Squeeze", ["right", "one"], ["r"]),
+        node("Sub", ["l", "r"], ["y"]),
+    ],
+    "picked again, from behind": [
+        node("ReduceMin", ["picked", "one"], ["least"], keepdims=0),
+        node("Cast", ["least"], ["again"], to=TensorProto.INT64),
+        node("Gather", ["picked", "again"], ["y"]),
+    ],
+    "put where they were": [
+        node("Unsqueeze", ["places", "one"], ["column"]),
+        node("Concat", ["column", "column"], ["there"], axis=1),
+        node("ScatterElements", ["x", "there", "picked"], ["y"], axis=0),
+    ],
+}
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_what_is_found_may_be_nothing(what: str, tmp_path: Path) -> None:
+    found = [
+        node("NonZero", ["m"], ["at"]),
+        node("Squeeze", ["at", "zero"], ["places"]),
+        node("Gather", ["t", "places"], ["picked"]),
+    ]
+    runs = [
+        {"m": np.float32(m), "t": -np.ones((5, 2), np.float32) + np.float32([[0, 1]]),
+         "x": normal(5, 2)}
+        for m in ([0, 1, 0, 2, 3], [0] * 5, [1] * 5)
+    ]  # fmt: skip
+    read = {name for made in FOUND[what] for name in made.input}
+    runs = [{k: v for k, v in run.items() if k != "x" or "x" in read} for run in runs]
+    constants = {"zero": ints(0), "one": ints(1)}
+    nodes = [*found, *FOUND[what]]
+    case = OnnxCase(
+        what, nodes, runs[0], more=runs[1:], constants=constants, opset=18, same_nodes=False
+    )
     check_routes(case, tmp_path)

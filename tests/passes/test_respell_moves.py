@@ -74,6 +74,15 @@ def test_unstacks(axis, goes_out):
     assert [v.name for v in b.graph.outputs] == ["v0", "v1", "v2"]
 
 
+def test_what_may_be_empty_is_split():
+    """LiteRT's UNPACK fails on it; how many images there are is never 0."""
+    for extent, ops in ((None, [Split, Squeeze, Squeeze]), ("batch", [Unstack])):
+        b = Builder(Graph())
+        parts = b.add_many(Split(axis=1, sizes=(1, 1)), [b.input("x", F32, (extent, 2))])
+        b.graph.outputs = [b.add(Squeeze(axes=(1,)), [part]) for part in parts]
+        assert _run(b.graph, np.ones((3, 2), np.float32)) == ops
+
+
 @pytest.mark.parametrize("reason", ["pairs", "read whole", "other shape"])
 def test_what_is_no_unstack_stays(reason):
     b = Builder(Graph())
