@@ -233,7 +233,7 @@ def nnapi_passes(
     from nnconv.passes.split_complex import SplitComplexPass
     from nnconv.passes.to_floats import ToFloatsPass
     from nnconv.passes.unsign import UnsignPass
-    from nnconv.passes.widen_codes import WidenCodesPass
+    from nnconv.passes.widen_codes import WidenCodesPass, WidenWeightsPass
     from nnconv.passes.widen_halves import WidenHalvesPass
 
     left_out: tuple[type[Pass], ...] = (HybridsPass, ResignPass, SplitColumnsPass)
@@ -249,7 +249,7 @@ def nnapi_passes(
     signs: list[Pass] = [UnsignPass()] if level < _SIGNS_LEVEL else []
     parts: list[Pass] = [SplitComplexPass(), PrunePass(), WidenCodesPass()]
     shapes: list[Pass] = [RegroupPass(), ResizeFactorsPass(), NarrowNumbersPass()]
-    return [*kept[:_BEFORE], *shapes, *parts, *floats, *kept[_BEFORE:], *signs]
+    return [*kept[:_BEFORE], *shapes, *parts, *floats, *kept[_BEFORE:], WidenWeightsPass(), *signs]
 
 
 _HALVES_LEVEL, _LAYOUTS_LEVEL, _SIGNS_LEVEL = 3, 3, 4
@@ -313,7 +313,7 @@ def nnrt_passes(
     from nnconv.passes.resize_factors import ResizeFactorsPass
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.split_complex import SplitComplexPass
-    from nnconv.passes.widen_codes import WidenCodesPass
+    from nnconv.passes.widen_codes import WidenCodesPass, WidenWeightsPass
     from nnconv.passes.widen_halves import WidenHalvesPass
 
     left_out = (HybridsPass, SplitColumnsPass, WidenHalvesPass)
@@ -324,7 +324,7 @@ def nnrt_passes(
         for step in whole
         if not isinstance(step, left_out)
     ]
-    return [*kept[:_BEFORE], *parts, WidenCodesPass(), *kept[_BEFORE:]]
+    return [*kept[:_BEFORE], *parts, WidenCodesPass(), *kept[_BEFORE:], WidenWeightsPass()]
 
 
 _BEFORE = 5

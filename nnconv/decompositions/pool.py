@@ -260,15 +260,17 @@ def corrected_mean(node: Node, b: Builder) -> list[Value] | None:
 
 def pad_before_mean(node: Node, b: Builder) -> list[Value] | None:
     """AveragePool2D whose padding counts in the mean: of what is padded before."""
-    op, x = node.op, node.operand(0)
+    op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, p.AveragePool2D)
     padding = op.padding
-    if not op.count_padding or padding.same or padding.is_zero or op.ceil or x.type.has_codes:
+    if not op.count_padding or padding.same or padding.is_zero or op.ceil:
         return None
     if op.layout is not Layout.NHWC or max(op.dilations) > 1:
         return None
     pad = Pad(before=(0, *padding.before, 0), after=(0, *padding.after, 0))
-    return [b.add(op.replace(padding=Padding.none(), count_padding=False), [b.add(pad, [x])])]
+    padded = b.add(pad, [x], quant=x.quant)
+    plain = op.replace(padding=Padding.none(), count_padding=False)
+    return [b.add(plain, [padded], quant=y.quant)]
 
 
 def mean_at_run_time(node: Node, b: Builder) -> list[Value] | None:

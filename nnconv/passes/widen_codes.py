@@ -13,6 +13,7 @@ from nnconv.ops.elementwise import Clip
 from nnconv.ops.quantize import Dequantize, Quantize
 from nnconv.ops.shape import Concat
 from nnconv.passes.base import Pass
+from nnconv.passes.weight_codes import WEIGHTED
 
 _WIDER = {DType.INT2: DType.INT8, DType.INT4: DType.INT8, DType.UINT4: DType.UINT8}
 
@@ -21,8 +22,9 @@ class WidenCodesPass(Pass):
     """Makes narrow codes that are moved, made of numbers or read as such those of a wider type.
 
     They have the same parameters; what is quantized is clamped to what the narrow type holds.
-    Weights are left to writers, and so is all of a graph whose inputs or outputs are narrow codes,
-    or where an op does anything else with them.
+    Weights of products on codes are ``WidenWeightsPass``'s job. Others are left to writers, and so
+    is all of a graph whose inputs or outputs are narrow codes, or where an op does anything else
+    with them.
     """
 
     name: ClassVar[str] = "widen_codes"
@@ -48,6 +50,31 @@ class WidenCodesPass(Pass):
                 if _is_narrow(value):
                     value.type = _wider(value)
         return True
+
+
+class WidenWeightsPass(Pass):
+    """Makes constant narrow weights that products of codes read those of a wider type.
+
+    They have the same parameters.
+    """
+
+    name: ClassVar[str] = "widen_weights"
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite one graph."""
+        wide: dict[Value, Value] = {}
+        for node in graph.nodes:
+            if not isinstance(node.op, WEIGHTED) or not node.operand(0).type.has_codes:
+                continue
+            weights = node.operand(1)
+            if weights.data is None or weights.dtype not in _WIDER or not weights.type.has_codes:
+                continue
+            if weights not in wide:
+                kind = _wider(weights)
+                origin = weights.origin
+                wide[weights] = Value(weights.name, kind, data=weights.data, origin=origin)
+            node.replace_input_with(1, wide[weights])
+        return bool(wide)
 
 
 def _codes_of(node: Node) -> list[Value]:

@@ -116,6 +116,27 @@ def test_the_square_of_codes_is_a_product_of_codes(exponent: str, tmp_path: Path
         assert report.counts.get("QUANT_DTYPE_CAST", 1) == 1  # of the input
 
 
+@pytest.mark.parametrize("target", ["nnapi", "nnrt"])
+def test_narrow_weights_are_widened_where_there_are_no_narrow_codes(
+    target: str, tmp_path: Path
+) -> None:
+    """The layer stays one on codes; so does a mean that counts its padding."""
+    q = Qdq()
+    x = q.qdq(q.input("x", FLOAT, [1, 4, 4, 4]), 0.05, 3, "int8")
+    codes = np.random.default_rng(3).integers(-8, 8, (5, 4, 3, 3))
+    w = q.weights(codes, np.float32([0.01, 0.02, 0.03, 0.04, 0.05]), 0, "int4")
+    y = q.qdq(q.op("Conv", x, w, pads=[1, 1, 1, 1]), 0.1, 5, "int8")
+    more = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}
+    q.q(q.op("AveragePool", y, **more), 0.1, 5, "int8", name="z")
+    source = tmp_path / "m.onnx"
+    source.write_bytes(q.model([("z", "int8", [1, 5, 4, 4])]).SerializeToString())
+    report = nnconv.convert(source, tmp_path / f"m.{target}", verify=True)
+    assert report.verified
+    assert not any("Conv2D" in note or "AveragePool" in note for note in report.notes)
+    layer = next(n for n in nnconv.load(report.target).graph.nodes if n.op.name == "Conv2D")
+    assert [str(v.dtype) for v in layer.inputs[:2] if v is not None] == ["int8", "int8"]
+
+
 # ---------------------------------------------------------------- parameters that must agree
 
 
