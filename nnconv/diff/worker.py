@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nnconv.errors import BackendError, InvalidModelError, UnsupportedError
+from nnconv.ir.types import Shape
 from nnconv.outlive import death
 
 Steps = Sequence[Sequence[np.ndarray]]
@@ -145,6 +146,11 @@ def _load(folder: Path, r: int, s: int, count: int) -> list[np.ndarray]:
     return [np.load(folder / f"in-{r}-{s}-{i}.npy", allow_pickle=False) for i in range(count)]
 
 
+def _as_read(state: np.ndarray, shape: Shape) -> np.ndarray:
+    """A state as an input has it: results without dimensions may have been given one."""
+    return state.reshape(()) if shape == () and state.size == 1 else state
+
+
 def work(folder: Path) -> None:
     """Do the job in ``folder``."""
     from nnconv.backends import compile as compile_for
@@ -172,6 +178,8 @@ def work(folder: Path) -> None:
                     results = list(executable.run(feeds).values())
                     plain = len(results) - len(states)
                     results, states = results[:plain], results[plain:]
+                    ends = executable.inputs[len(names) - len(states) :]
+                    states = [_as_read(a, end.shape) for a, end in zip(states, ends, strict=True)]
                     for i, array in enumerate(results):
                         np.save(folder / f"out-{r}-{s}-{i}.npy", array, allow_pickle=False)
                     counts.append(len(results))

@@ -283,14 +283,15 @@ def test_what_depends_on_random_numbers_is_held_to_its_form(tmp_path):
     assert checks[0].wrong_form == "float32[3, 9], expected float32[2, 9]"
 
 
+@pytest.mark.parametrize("shape", [(2, 3), ()], ids=str)
 @pytest.mark.parametrize("suffix", ["nnapi", "nnrt", "onnx"])
-def test_states_that_became_inputs_are_handed_on(tmp_path, suffix):
+def test_states_that_became_inputs_are_handed_on(tmp_path, suffix, shape):
     graph = Graph("net")
     b = Builder(graph)
-    x, state = (b.input(name, DType.FLOAT32, (2, 3)) for name in ("x", "state"))
+    x, state = (b.input(name, DType.FLOAT32, shape) for name in ("x", "state"))
     total = b.add(Add(), [x, state], name="total")
     graph.outputs = [b.add(Mul(), [total, x], name="y"), total]
-    states = (State(state, total, np.full((2, 3), 0.5, np.float32), "state"),)
+    states = (State(state, total, np.full(shape, 0.5, np.float32), "state"),)
     path = tmp_path / "m.tflite"
     nnconv.save(Model([Signature("", graph, ("x",), ("y",), states)]), path)
     report = nnconv.convert(path, tmp_path / f"m.{suffix}", verify=True)
