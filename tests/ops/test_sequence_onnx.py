@@ -205,3 +205,22 @@ def test_places_beyond_a_sequence_are_broken(tmp_path: Path) -> None:
     onnx.save(beyond.model(), path)
     with pytest.raises(InvalidModelError, match="place 2 in a sequence of 2"):
         nnconv.load(path)
+
+
+@pytest.mark.parametrize("suffix", ["tflite", "nnapi", "nnrt"])
+def test_loops_that_only_count_give_as_many_as_they_count(suffix: str, tmp_path: Path) -> None:
+    """The condition is always true, as PyTorch writes it: NNRt gets the turns one by one."""
+    path, target = tmp_path / "case.onnx", tmp_path / f"case.{suffix}"
+    steps = floats(4, 2)
+    turn = [node("Gather", ["steps", "at"], ["row"], axis=0), node("Mul", ["row", "s_out"], ["p"])]
+    nodes = loop(*turn, node("SequenceInsert", ["q", "p"], ["q_out"]))
+    nodes.append(node("ConcatFromSequence", ["all"], ["y"], axis=0, new_axis=1))
+    counted = case("", nodes, {"begin": ROW, "steps": steps}, constants=TURNS)
+    onnx.save(counted.model(), path)
+    report = nnconv.convert(path, target, verify=True)
+    assert report.verified
+    model = nnconv.load(target)
+    assert [value.shape for value in model.outputs] == [(4, 2)]
+    result = nnconv.compile(model, "reference").run({"begin": ROW, "steps": steps})["y"]
+    sums = ROW + TURNS["step"] * np.arange(1, 5, dtype=np.float32)[:, None]
+    np.testing.assert_allclose(result, steps * sums, rtol=1e-6)

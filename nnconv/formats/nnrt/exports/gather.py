@@ -21,6 +21,7 @@ def _counted(node: Node, t: Target, extents: tuple[int | None, ...]) -> Input:
         raise t.refused("its indices may count from the end, and are computed at run time")
     sizes = np.asarray(extents, np.int64)
     data = np.where(indices.data < 0, indices.data + sizes, indices.data)
+    data = data.reshape(indices.data.shape)  # of one index without dimensions, too
     return t.const(data.astype(indices.dtype.numpy), name=indices.name)
 
 

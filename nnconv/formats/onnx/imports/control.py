@@ -185,6 +185,8 @@ def import_loop(src: Source) -> None:
             f"it carries {count} values; its body has {len(body.inputs)} inputs and "
             f"{len(body.outputs)} outputs"
         )
+    if condition is not None and _is_true(condition) and _goes_on(src, body):
+        condition = None
 
     def make(types: Sequence[TensorType]) -> Turn:
         scope = src.scope.inner("body")
@@ -210,6 +212,28 @@ def import_loop(src: Source) -> None:
         raise src.fail(f"{len(src.node.outputs)} results, its body gives {len(results)}")
     for index, value in enumerate(results):
         src.bind(index, value)
+
+
+def _is_true(value: Value | None) -> bool:
+    return value is not None and value.data is not None and bool(value.data.all())
+
+
+def _goes_on(src: Source, body: wire.Graph) -> bool:
+    """Whether a loop's body always asks for another turn, as PyTorch's loops that count do."""
+    makers = {name: node for node in body.nodes for name in node.outputs}
+    name = body.outputs[0].name
+    while name in makers and makers[name].op_type == "Identity":
+        name = makers[name].inputs[0]
+    if name == body.inputs[1].name:
+        return True
+    tensor = next((t for t in body.initializers if t.name == name), None)
+    if name in makers:
+        tensor = (
+            makers[name].attributes.get("value") if makers[name].op_type == "Constant" else None
+        )
+        tensor = tensor.value if isinstance(tensor, wire.Attribute) else tensor
+        return isinstance(tensor, wire.Tensor) and bool(tensor.array().all())
+    return bool(tensor.array().all()) if tensor is not None else _is_true(src.scope.find(name))
 
 
 def _import_collecting(src: Source, lists: Mapping[int, TensorList]) -> None:
