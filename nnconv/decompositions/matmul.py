@@ -63,6 +63,12 @@ def in_fewer_dimensions(node: Node, b: Builder) -> Sequence[Value] | None:
     if min(len(a), len(c)) < 2 or max(len(a), len(c)) < 4:
         return None
     if a[:-2] != c[:-2]:
+        lead_a, lead_c = _joined_lead(a[:-2], c[:-2])
+        if len(lead_a) < max(len(a), len(c)) - 2:
+            left = b.add(Reshape(shape=(*lead_a, *a[-2:])), [left], quant=left.quant)
+            right = b.add(Reshape(shape=(*lead_c, *c[-2:])), [right], quant=right.quant)
+            product = b.add(node.op, [left, right], quant=y.quant, dtype=y.dtype)
+            return [b.add(Reshape(shape=whole), [product], quant=y.quant)]
         if max(len(a), len(c)) <= _MOST_RANK:
             return None
         lead = whole[:-2]
@@ -77,6 +83,26 @@ def in_fewer_dimensions(node: Node, b: Builder) -> Sequence[Value] | None:
     ]
     product = b.add(node.op, flat, quant=y.quant, dtype=y.dtype)
     return [b.add(Reshape(shape=whole), [product], quant=y.quant)]
+
+
+def _joined_lead(a: Sequence[int], c: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Leading extents, neighbours in one that are alike in both, or repeated in the same one."""
+    rank = max(len(a), len(c))
+    joined: tuple[list[int], list[int]] = ([], [])
+    before = None
+    both = ((*[1] * (rank - len(dims)), *dims) for dims in (a, c))
+    for p, q in zip(*both, strict=True):
+        if p == q == 1:
+            continue
+        kind = (p == q, p == 1)
+        if kind == before:
+            joined[0][-1] *= p
+            joined[1][-1] *= q
+        else:
+            joined[0].append(p)
+            joined[1].append(q)
+        before = kind
+    return joined
 
 
 _SUMMED = frozenset({DType.FLOAT32, DType.INT32, DType.INT64})

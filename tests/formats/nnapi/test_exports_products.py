@@ -6,6 +6,7 @@ import pytest
 from nnconv.ir import Activation, Builder, DType
 from nnconv.ir.quant import Quant
 from nnconv.ops.matmul import FullyConnected, MatMul
+from nnconv.ops.shape import Reshape
 from support.nnapi_spine import NnapiCase, check_nnapi
 
 QUANTS = {DType.INT8: Quant.per_tensor(0.05, 3), DType.UINT8: Quant.per_tensor(0.05, 131)}
@@ -63,3 +64,21 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_products_of_codes(case: NnapiCase) -> None:
     check_nnapi(case)
+
+
+@pytest.mark.parametrize(
+    ("a", "c"),
+    [
+        ((1, 4, 3, 2, 5), (1, 1, 3, 5, 6)),
+        ((2, 1, 1, 2, 5), (2, 4, 3, 5, 6)),
+        ((2, 4, 3, 2, 5), (3, 5, 6)),
+        ((1, 2, 3, 4, 2, 5), (1, 1, 3, 4, 5, 6)),
+    ],
+)
+def test_neighbouring_dimensions_that_one_operand_repeats_are_one(a, c):
+    def build(b: Builder):
+        rows = [b.input(n, DType.FLOAT32, (int(np.prod(d)),)) for n, d in (("a", a), ("b", c))]
+        operands = [b.add(Reshape(shape=d), [row]) for d, row in zip((a, c), rows, strict=True)]
+        return b.add(Reshape(shape=(-1,)), [b.add(MatMul(), operands)])
+
+    check_nnapi(NnapiCase("product", build))
