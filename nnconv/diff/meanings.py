@@ -224,8 +224,8 @@ def meanings(graph: Graph) -> dict[str, Meaning]:
 def _meaning(value: Value) -> Meaning | None:
     uses = list(_uses(value))
     if value.dtype.is_float:
-        found = any(node.op.name in _OF_POSITIVES for node, _, _ in uses)
-        return Meaning(positive, ()) if found else None
+        above_0 = any(node.op.name in _OF_POSITIVES for node, _, _ in uses)
+        return Meaning(positive, ()) if above_0 else None
     if not value.dtype.is_integer or value.dtype.bits <= 16:
         return None
     found = [_of(node, place, more) for node, place, more in uses if _is_index(node, place)]

@@ -157,7 +157,7 @@ def _sets_beside(merged: _Merged, y: Value, outputs: set[Value]) -> tuple[_Merge
 
     Two that were merged in a row have no Reshape between them.
     """
-    known = y.shape is not None and len(y.shape) == 4 and isinstance(y.shape[2], int)
+    known = y.shape is not None and len(y.shape) == 4 and static_shape(y.shape[1:]) is not None
     reader = y.uses[0].node if y.use_count == 1 and y not in outputs else None
     if reader is None or not known or not isinstance(reader.op, Conv2D) or reader.op.groups != 1:
         return merged, 1
@@ -282,10 +282,11 @@ def _merge_again(node: Node, count: int) -> None:
     assert graph is not None
     assert y.shape is not None
     old, uses = y.type, list(y.uses)
-    count_of, rows, columns, _ = y.shape
-    assert isinstance(columns, int)
-    y.type = old.with_shape((count_of, rows, columns * count, _channels(y) // count))
-    shape = (count_of if isinstance(count_of, int) else -1, *old.shape[1:])
+    batch, image = y.shape[0], static_shape(y.shape[1:])
+    assert image is not None
+    rows, columns, channels = image
+    y.type = old.with_shape((batch, rows, columns * count, channels // count))
+    shape = (batch if isinstance(batch, int) else -1, *image)
     builder = Builder(graph, before=uses[0].node, origin=node.origin)
     (wide,) = builder.add_typed(Reshape(shape=shape), [y], [old])
     for use in uses:

@@ -305,8 +305,8 @@ def export_range(node: Node, t: Target) -> None:
     back = step.data is not None and bool(np.all(step.data < 0))
     behind, before = (limit, start) if back else (start, limit)
     if not own and bounds_of(behind).high > bounds_of(before).low:
-        kind, options = TensorType(y.dtype, ()), ("MaximumMinimumOptions", {})
-        places[1] = t.result("MINIMUM" if back else "MAXIMUM", places[:2], kind, options)
+        name, kind = "MINIMUM" if back else "MAXIMUM", TensorType(y.dtype, ())
+        places[1] = t.result(name, places[:2], kind, ("MaximumMinimumOptions", {}))
     t.emit("RANGE", places, y, ("RangeOptions", {}))
 
 
