@@ -226,14 +226,13 @@ def _goes_on(src: Source, body: wire.Graph) -> bool:
         name = makers[name].inputs[0]
     if name == body.inputs[1].name:
         return True
-    tensor = next((t for t in body.initializers if t.name == name), None)
     if name in makers:
-        tensor = (
-            makers[name].attributes.get("value") if makers[name].op_type == "Constant" else None
-        )
-        tensor = tensor.value if isinstance(tensor, wire.Attribute) else tensor
-        return isinstance(tensor, wire.Tensor) and bool(tensor.array().all())
-    return bool(tensor.array().all()) if tensor is not None else _is_true(src.scope.find(name))
+        made = makers[name]
+        given = made.attributes.get("value") if made.op_type == "Constant" else None
+        given = given.value if isinstance(given, wire.Attribute) else given
+        return isinstance(given, wire.Tensor) and bool(given.array().all())
+    own = [t for t in body.initializers if t.name == name]
+    return bool(own[0].array().all()) if own else _is_true(src.scope.find(name))
 
 
 def _import_collecting(src: Source, lists: Mapping[int, TensorList]) -> None:
