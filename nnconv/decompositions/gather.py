@@ -197,14 +197,15 @@ def top_by_int32(node: Node, b: Builder) -> list[Value] | None:
     return [found, b.add(Cast(dtype=op.index_dtype), [places])]
 
 
-def of_equals_the_first(node: Node, b: Builder) -> list[Value] | None:
-    """TopK that has the last of equals first: that which has the first, backward."""
+def of_equals_the_other(node: Node, b: Builder) -> list[Value] | None:
+    """TopK that has the last of equals first: that which has the first, backward; or the reverse."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, g.TopK)
-    if not op.last_first or x.shape is None:
+    if op.last_first == b.means.last_first or x.shape is None:
         return None
     backward = b.add(Reverse(axes=(op.axis,)), [x])
-    found, places = b.add_many(op.replace(last_first=False), [backward, *node.inputs[1:]])
+    turned = op.replace(last_first=not op.last_first)
+    found, places = b.add_many(turned, [backward, *node.inputs[1:]])
     if isinstance(length := x.shape[op.axis], int):
         end = scalar_like(b, length - 1, places)
     else:
@@ -269,6 +270,6 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     g.ScatterElements: (scatter_bits, scatter_elements),
     g.TensorScatter: (tensor_scatter,),
     g.OneHot: (one_hot_from_front, one_hot_by_comparing),
-    g.TopK: (of_equals_the_first, top_of_bits, top_along_last, least, top_by_int32),
+    g.TopK: (top_of_bits, top_along_last, least, top_by_int32, of_equals_the_other),
     g.UniqueSlices: (unique_slices,),
 }

@@ -25,6 +25,7 @@ class Means(NamedTuple):
         int64: integers of 64 bits; where there are none, int32 does for them.
         sums: sums, products and quotients of int32.
         recurrences: ``Lstm`` and ``Rnn`` that run any number of steps from a given state.
+        last_first: ``TopK`` has the last of equals first.
     """
 
     bodies: bool = True
@@ -32,6 +33,7 @@ class Means(NamedTuple):
     int64: bool = True
     sums: bool = True
     recurrences: bool = False
+    last_first: bool = False
 
 
 class Builder:

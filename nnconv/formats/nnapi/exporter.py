@@ -139,7 +139,14 @@ class Target(OperationMaker):
     def means(self) -> Means:
         """What NNAPI has for decompositions."""
         bodies, sums = self.level >= _BODIES_LEVEL, self.level >= _SUMS_LEVEL
-        return Means(bodies=bodies, bitcasts=False, int64=False, sums=sums, recurrences=True)
+        return Means(
+            bodies=bodies,
+            bitcasts=False,
+            int64=False,
+            sums=sums,
+            recurrences=True,
+            last_first=True,
+        )
 
     @property
     def keeps_wide(self) -> bool:
