@@ -59,43 +59,35 @@ def collections(node: Node) -> list[Collection]:
 
 
 class Count(NamedTuple):
-    """A number of turns that ends a loop.
+    """What a loop counts by ones, up to a limit that ends it.
 
     Attributes:
-        limit: how many turns there are, outside the loop.
-        place: the place of the number of turns done, among what the loop carries.
+        place: its number among what the loop carries.
+        start: what it begins with.
+        limit: what it stays below, outside the loop; from 0 on that is the number of turns.
     """
-
-    limit: Value
-    place: int
-
-
-class _Counter(NamedTuple):
-    """What a loop counts by ones, between numbers that are known: its place, and the two."""
 
     place: int
     start: int
-    limit: int
+    limit: Value
 
-
-def _counter(node: Node, test: Node | None) -> _Counter | None:
-    count = _count_of(node, test)
-    first = None if count is None else node.operand(count.place).data
-    limit = None if count is None else count.limit.data
-    if count is None or first is None or limit is None or limit.size != 1:
-        return None
-    return _Counter(count.place, int(first.reshape(-1)[0]), int(limit.reshape(-1)[0]))
+    @property
+    def turns(self) -> int | None:
+        """How many turns there are, if that is known; below 0 there are none."""
+        limit = self.limit.data
+        if limit is None or limit.size != 1:
+            return None
+        return int(limit.reshape(-1)[0]) - self.start
 
 
 def count_of(node: Node, test: Node | None) -> Count | None:
     """The number of turns, if ``test``, in a While's condition, holds it against those done."""
-    count = _count_of(node, test)
-    first = None if count is None else node.operand(count.place).data
-    return count if first is not None and not first.any() else None
+    count = counter_of(node, test)
+    return count if count is not None and count.start == 0 else None
 
 
-def _count_of(node: Node, test: Node | None) -> Count | None:
-    """The same, if not from 0 on the limit counts from there."""
+def counter_of(node: Node, test: Node | None) -> Count | None:
+    """The same, but counted from any number on."""
     condition, turn = node.bodies
     if test is None or not isinstance(test.op, Less):
         return None
@@ -105,22 +97,23 @@ def _count_of(node: Node, test: Node | None) -> Count | None:
     place = condition.inputs.index(asked)
     before, after = turn.inputs[place], turn.outputs[place]
     first, step = node.inputs[place], after.producer
-    if first is None or first.data is None or first.data.size != 1:
+    if first is None or first.data is None or first.data.size != 1 or not first.dtype.is_integer:
         return None
     if step is None or not isinstance(step.op, Add) or step.inputs[0] is not before:
         return None
     one = step.inputs[1]
     if one is None or one.data is None or one.data.size != 1 or one.data.reshape(-1)[0] != 1:
         return None
+    start = int(first.data.reshape(-1)[0])
     if bound.data is not None:
-        return Count(bound, place)
+        return Count(place, start, bound)
     if bound not in condition.inputs:
         return None
     kept = condition.inputs.index(bound)
     outer = node.inputs[kept]
     if outer is None or turn.inputs[kept] is not turn.outputs[kept]:
         return None
-    return Count(outer, place)
+    return Count(place, start, outer)
 
 
 def decompose_while(node: Node, b: Builder) -> list[Value] | None:
@@ -174,13 +167,16 @@ def _as_turns(node: Node, b: Builder) -> list[Value] | None:
     """The turns of a While whose number, or what ends it at the latest, is known."""
     (asked,) = node.bodies[0].outputs
     tests = _asked(asked)
-    counters = [found for found in (_counter(node, test) for test in tests) if found is not None]
-    if not counters:
+    known: list[tuple[Count, int]] = []
+    for test in tests:
+        count = counter_of(node, test)
+        if count is not None and count.turns is not None:
+            known.append((count, count.turns))
+    if not known:
         return None
-    limit = max(min(c.limit - c.start for c in counters), 0)
-    starts = {c.place: c.start for c in counters}
-    exact = len(counters) == len(tests)
-    return write_turns(node, b, limit=limit, starts=starts, is_exact=exact)
+    limit = max(min(turns for _, turns in known), 0)
+    starts = {count.place: count.start for count, _ in known}
+    return write_turns(node, b, limit=limit, starts=starts, is_exact=len(known) == len(tests))
 
 
 def _asked(condition: Value) -> list[Node | None]:

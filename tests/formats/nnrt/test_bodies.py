@@ -175,6 +175,24 @@ def test_turns_that_two_counters_end_are_written_out(first, limits, turns):
         np.testing.assert_array_equal(result, wanted)
 
 
+def test_turns_that_floats_count_are_not_written_out():
+    """Up to 2.5 there are three."""
+    types = [TensorType(DType.FLOAT32, ()), TensorType(DType.FLOAT32, (2,))]
+    asks, turn = Graph("condition"), Graph("turn")
+    for body in (asks, turn):
+        body.inputs = [Value(f"v{i}", kind) for i, kind in enumerate(types)]
+    b = Builder(asks)
+    asks.outputs = [b.add(Less(), [asks.inputs[0], b.const(np.float32(2.5))])]
+    b = Builder(turn)
+    one = b.const(np.float32(1))
+    turn.outputs = [b.add(Add(), [value, one]) for value in turn.inputs]
+    b = Builder(Graph("net"))
+    given = [b.const(np.float32(0)), b.input("sum", DType.FLOAT32, (2,))]
+    b.graph.outputs = [b.add_typed(While(), given, types, bodies=[asks, turn])[1]]
+    with pytest.raises(UnsupportedError, match="NNRt has no While"):
+        to_nnrt(Model([Signature("", b.graph)]))
+
+
 @pytest.mark.parametrize("limit", [-100.0, 4.0, 6.5, 100.0])
 def test_a_condition_ends_turns_before_the_last(limit, tmp_path):
     feeds = {"x": row(1, 2), "limit": np.asarray(limit, np.float32)}
