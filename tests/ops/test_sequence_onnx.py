@@ -207,6 +207,18 @@ def test_places_beyond_a_sequence_are_broken(tmp_path: Path) -> None:
         nnconv.load(path)
 
 
+@pytest.mark.parametrize("outputs", [["last"], ["last", ""]])
+def test_sequences_that_nobody_reads_have_no_names(outputs: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "case.onnx"
+    nodes = [*loop(APPEND), node("Clip", ["last", "", "most"], ["y"])]
+    constants = {**TURNS, "most": np.float32(2.5)}
+    model = case("", nodes, {"begin": ROW}, constants=constants).model()
+    model.graph.node[1].output[:] = outputs
+    onnx.save(model, path)
+    result = nnconv.compile(path, "reference").run({"begin": ROW})["y"]
+    np.testing.assert_array_equal(result, np.minimum(ROW + 4 * TURNS["step"], 2.5))
+
+
 @pytest.mark.parametrize("suffix", ["tflite", "nnapi", "nnrt"])
 def test_loops_that_only_count_give_as_many_as_they_count(suffix: str, tmp_path: Path) -> None:
     """The condition is always true, as PyTorch writes it: NNRt gets the turns one by one."""

@@ -6,6 +6,7 @@ followed here, and what is taken from them becomes nodes on tensors.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple, TypeAlias
 
@@ -56,15 +57,14 @@ def collected_instead(body: wire.Graph, places: Collection[int]) -> wire.Graph |
     ``places`` are those of the sequences among what is carried. None where it does more with one.
     """
     makers = {name: node for node in body.nodes for name in node.outputs}
+    reads = Counter(_read(body))
     taken, items, named = [], [], []
     for place in places:
         before, after = body.inputs[2 + place].name, body.outputs[1 + place].name
         maker = makers.get(after)
         if maker is None or maker.op_type != "SequenceInsert" or len(maker.inputs) != 2:
             return None
-        if maker.inputs[0] != before or list(_read(body)).count(before) > 1:
-            return None
-        if after in _read(body):
+        if maker.inputs[0] != before or reads[before] > 1 or reads[after]:
             return None
         item = f"{after}/item"
         taken.append(maker)

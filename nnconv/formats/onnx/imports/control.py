@@ -16,7 +16,7 @@ from nnconv.errors import GraphError, InvalidModelError, UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.graph import GraphImport
 from nnconv.formats.onnx.importer import Importer, NotConvertible, Source
-from nnconv.formats.onnx.imports.sequence import joined, refused
+from nnconv.formats.onnx.imports.sequence import give, joined, refused
 from nnconv.formats.onnx.lists import Listed, TensorList, collected_instead
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -250,7 +250,7 @@ def _import_collecting(src: Source, lists: Mapping[int, TensorList]) -> None:
         if place not in before:
             src.bind(place, next(results))
     for place, first in before.items():
-        src.scope.lists[src.node.outputs[place]] = joined(src, first, next(results))
+        give(src, joined(src, first, next(results)), place)
 
 
 @dataclass

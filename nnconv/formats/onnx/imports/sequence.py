@@ -43,8 +43,11 @@ def _known(src: Source, place: int) -> Listed:
     return found
 
 
-def _give(src: Source, made: TensorList) -> None:
-    name = src.first_name()
+def give(src: Source, made: TensorList, place: int = 0) -> None:
+    """Let a sequence be result ``place``; nothing happens if the node doesn't want it."""
+    if not src.wants(place):
+        return
+    name = src.node.outputs[place]
     if src.scope.find_list(name) is not None:
         raise src.fail(f"there is a `{name}` already")
     src.scope.lists[name] = made
@@ -52,12 +55,12 @@ def _give(src: Source, made: TensorList) -> None:
 
 def import_construct(src: Source) -> None:
     """SequenceConstruct."""
-    _give(src, Listed(tuple(src.all_operands())))
+    give(src, Listed(tuple(src.all_operands())))
 
 
 def import_empty(src: Source) -> None:
     """SequenceEmpty."""
-    _give(src, Listed(()))
+    give(src, Listed(()))
 
 
 def _position(src: Source, place: int, count: int, default: int) -> int:
@@ -78,14 +81,14 @@ def import_insert(src: Source) -> None:
     values = list(_known(src, 0).values)
     place = _position(src, 2, len(values) + 1, len(values))
     values.insert(place, src.operand(1))
-    _give(src, Listed(tuple(values)))
+    give(src, Listed(tuple(values)))
 
 
 def import_erase(src: Source) -> None:
     """SequenceErase: of the last, or one by its place."""
     values = list(_known(src, 0).values)
     del values[_position(src, 1, len(values), len(values) - 1)]
-    _give(src, Listed(tuple(values)))
+    give(src, Listed(tuple(values)))
 
 
 def import_length(src: Source) -> None:
@@ -193,7 +196,7 @@ def import_split(src: Source) -> None:
         return
     sizes = src.required_ints(1, "the size of its parts")
     if src.rank(given):
-        _give(src, Listed(src.add_many(Split(axis=axis, sizes=sizes), [x])))
+        give(src, Listed(src.add_many(Split(axis=axis, sizes=sizes), [x])))
     elif sizes[0] < 1:
         raise src.fail(f"its parts are of {sizes[0]}, must be 1 at least")
     else:
@@ -205,13 +208,13 @@ def _cut(src: Source, parts: Parts) -> None:
     x, axis, size, squeezed = parts
     extent = (x.shape or ())[axis]
     if not isinstance(extent, int) or not 0 < extent <= _MOST * size:
-        _give(src, parts)
+        give(src, parts)
     elif squeezed:
         places = [src.const(np.asarray(i)) for i in range(extent)]
-        _give(src, Listed(tuple(src.add(Gather(axis=axis), [x, place]) for place in places)))
+        give(src, Listed(tuple(src.add(Gather(axis=axis), [x, place]) for place in places)))
     else:
         sizes = tuple(min(size, extent - start) for start in range(0, extent, size))
-        _give(src, Listed(src.add_many(Split(axis=axis, sizes=sizes), [x])))
+        give(src, Listed(src.add_many(Split(axis=axis, sizes=sizes), [x])))
 
 
 _MOST = 256
