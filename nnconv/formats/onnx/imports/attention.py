@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nnconv.formats.onnx.importer import Importer, Source
-from nnconv.formats.onnx.imports.fused import NEW, counted, number
+from nnconv.formats.onnx.imports.fused import NEW, counted, number, total
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ops.quantize import Cast
@@ -26,9 +26,7 @@ def import_attention(src: Source) -> None:
     if not isinstance(width, int):
         raise src.unsupported("how many columns its matrix has isn't known")
     sizes = src.int_list("qkv_hidden_sizes") or (width // 3,) * 3
-    joined = src.standard("MatMul", [src.operand(0), weights])[0]
-    if src.optional(2) is not None:
-        joined = src.standard("Add", [joined, src.operand(2)])[0]
+    joined = total(src, src.standard("MatMul", [src.operand(0), weights])[0], src.optional(2))
     q, k, v = src.add_many(Split(axis=2, sizes=sizes), [joined])
     past = src.optional(4)
     before: tuple[Value | None, ...] = (None, None)
@@ -74,7 +72,7 @@ def _biased(src: Source, parts: list[Value], bias: Value) -> list[Value]:
     if len(sizes) < len(widths):
         raise src.unsupported("how many columns its operands have isn't known")
     biases = src.add_many(Split(axis=0, sizes=sizes), [bias])
-    return [src.standard("Add", [x, b])[0] for x, b in zip(parts, biases, strict=True)]
+    return [total(src, x, b) for x, b in zip(parts, biases, strict=True)]
 
 
 def _attend(
@@ -115,8 +113,7 @@ def _mask(src: Source, place: int, bias: int, keys: Value, past: Value | None) -
     axes = (1,) if rank == 3 else (1, 2)
     kept = src.add(Unsqueeze(axes=axes), [mask])
     least = number(src, src.float("mask_filter_value", -10000.0), keys.dtype)
-    found = src.standard("Where", [kept, number(src, 0, keys.dtype), least])[0]
-    return found if added is None else src.standard("Add", [found, added])[0]
+    return total(src, src.standard("Where", [kept, number(src, 0, keys.dtype), least])[0], added)
 
 
 IMPORTERS: dict[str, Importer] = {

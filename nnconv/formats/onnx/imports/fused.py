@@ -7,7 +7,7 @@ Source: onnxruntime/docs/ContribOperators.md (domain com.microsoft).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,6 @@ from nnconv.ops import elementwise as e
 from nnconv.ops.quantize import Cast
 from nnconv.ops.reduce import ReduceSum
 from nnconv.ops.shape import Range, ShapeOf, Squeeze, Transpose, Unsqueeze
-
-_MICROSOFT = "com.microsoft"
 
 NEW = 23
 """The operator set that has what attention and its norms are made of; models here are older."""
@@ -218,25 +216,18 @@ def import_rotary_embedding(src: Source) -> None:
     src.bind(0, src.standard("RotaryEmbedding", operands, attributes, version=NEW)[0])
 
 
-def _table() -> dict[str, Importer]:
-    own: dict[str, Callable[[Source], None]] = {
-        "BiasGelu": _gelu("none"),
-        "EmbedLayerNormalization": import_embed_layer_norm,
-        "FastGelu": _gelu("tanh"),
-        "FusedConv": import_fused_conv,
-        "FusedGemm": import_fused_gemm,
-        "FusedMatMul": import_fused_matmul,
-        "Gelu": _gelu("none"),
-        "QuickGelu": import_quick_gelu,
-        "RotaryEmbedding": import_rotary_embedding,
-        "SkipLayerNormalization": import_skip_layer_norm,
-        "SkipSimplifiedLayerNormalization": import_skip_simplified_layer_norm,
-        "TransposeMatMul": import_fused_matmul,
-    }
-    return {f"{_MICROSOFT}:{name}": importer for name, importer in own.items()}
-
-
 IMPORTERS: dict[str, Importer] = {
     "SimplifiedLayerNormalization": import_simplified_layer_norm,
-    **_table(),
+    "com.microsoft:BiasGelu": _gelu("none"),
+    "com.microsoft:EmbedLayerNormalization": import_embed_layer_norm,
+    "com.microsoft:FastGelu": _gelu("tanh"),
+    "com.microsoft:FusedConv": import_fused_conv,
+    "com.microsoft:FusedGemm": import_fused_gemm,
+    "com.microsoft:FusedMatMul": import_fused_matmul,
+    "com.microsoft:Gelu": _gelu("none"),
+    "com.microsoft:QuickGelu": import_quick_gelu,
+    "com.microsoft:RotaryEmbedding": import_rotary_embedding,
+    "com.microsoft:SkipLayerNormalization": import_skip_layer_norm,
+    "com.microsoft:SkipSimplifiedLayerNormalization": import_skip_simplified_layer_norm,
+    "com.microsoft:TransposeMatMul": import_fused_matmul,
 }

@@ -8,7 +8,6 @@ Source: onnx/docs/Operators.md; onnxruntime/docs/ContribOperators.md (domain com
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -20,8 +19,6 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ir.quant import Quant
 from nnconv.ops.quantize import Dequantize, Quantize
-
-_MICROSOFT = "com.microsoft"
 
 Attributes: TypeAlias = "dict[str, wire.AttributeValue]"
 
@@ -258,28 +255,23 @@ def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
     return np.stack(parts, axis=-1).reshape(packed.shape[0], -1)
 
 
-def _table() -> dict[str, Importer]:
-    own: dict[str, Callable[[Source], None]] = {
-        "QLinearAdd": _binary("Add"),
-        "QLinearMul": _binary("Mul"),
-        "QLinearSigmoid": _unary("Sigmoid"),
-        "QLinearLeakyRelu": _unary("LeakyRelu"),
-        "QLinearSoftmax": import_qlinear_softmax,
-        "QLinearConcat": import_qlinear_concat,
-        "QLinearWhere": import_qlinear_where,
-        "QLinearAveragePool": _pooled("QLinearAveragePool", "AveragePool"),
-        "QLinearGlobalAveragePool": _pooled("QLinearGlobalAveragePool", "GlobalAveragePool"),
-        "QLinearReduceMean": _reduction("ReduceMean"),
-        "QGemm": import_qgemm,
-        "MatMulIntegerToFloat": import_matmul_integer_to_float,
-        "DynamicQuantizeMatMul": import_dynamic_quantize_matmul,
-        "MatMulNBits": import_matmul_n_bits,
-    }
-    return {f"{_MICROSOFT}:{name}": importer for name, importer in own.items()}
-
-
 IMPORTERS: dict[str, Importer] = {
     "QLinearConv": import_qlinear_conv,
     "QLinearMatMul": import_qlinear_matmul,
-    **_table(),
+    "com.microsoft:QLinearAdd": _binary("Add"),
+    "com.microsoft:QLinearMul": _binary("Mul"),
+    "com.microsoft:QLinearSigmoid": _unary("Sigmoid"),
+    "com.microsoft:QLinearLeakyRelu": _unary("LeakyRelu"),
+    "com.microsoft:QLinearSoftmax": import_qlinear_softmax,
+    "com.microsoft:QLinearConcat": import_qlinear_concat,
+    "com.microsoft:QLinearWhere": import_qlinear_where,
+    "com.microsoft:QLinearAveragePool": _pooled("QLinearAveragePool", "AveragePool"),
+    "com.microsoft:QLinearGlobalAveragePool": _pooled(
+        "QLinearGlobalAveragePool", "GlobalAveragePool"
+    ),
+    "com.microsoft:QLinearReduceMean": _reduction("ReduceMean"),
+    "com.microsoft:QGemm": import_qgemm,
+    "com.microsoft:MatMulIntegerToFloat": import_matmul_integer_to_float,
+    "com.microsoft:DynamicQuantizeMatMul": import_dynamic_quantize_matmul,
+    "com.microsoft:MatMulNBits": import_matmul_n_bits,
 }
