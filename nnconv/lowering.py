@@ -114,13 +114,14 @@ def to_tflite(
     from nnconv.passes.base import run_passes
     from nnconv.passes.fold_qdq import FoldQdqPass
     from nnconv.passes.layout import LayoutPass
+    from nnconv.passes.resign import ResignPass
 
     _check_options(io_layout=io_layout, int8=int8, quant=quant)
     layout = LayoutPass(Layout.NHWC, edge=model.main if io_layout == "nhwc" else None)
     fold = FoldQdqPass()
+    resign = ResignPass(keep=int8 == "keep")
     run_passes(
-        model,
-        tflite_passes(layout, fold_qdq=fold, in_floats=quant == "float", resign=int8 == "resign"),
+        model, tflite_passes(layout, fold_qdq=fold, in_floats=quant == "float", resign=resign)
     )
     result, written = writer.to_wire(
         model, model.main, evaluate=_evaluate, slow_kernels=quant == "integer"
@@ -239,12 +240,8 @@ def nnapi_passes(
     left_out: tuple[type[Pass], ...] = (HybridsPass, ResignPass, SplitColumnsPass)
     if level >= _HALVES_LEVEL:
         left_out += (WidenHalvesPass,)
-    whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats, resign=False)
-    kept = [
-        ResignPass(keep=True, wide=False) if isinstance(step, ResignPass) else step
-        for step in whole
-        if not isinstance(step, left_out)
-    ]
+    whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats)
+    kept = [step for step in whole if not isinstance(step, left_out)]
     floats: list[Pass] = [ToFloatsPass(wide=True), PrunePass()] if wide else []
     signs: list[Pass] = [UnsignPass()] if level < _SIGNS_LEVEL else []
     parts: list[Pass] = [SplitComplexPass(), PrunePass(), WidenCodesPass()]
@@ -317,13 +314,10 @@ def nnrt_passes(
     from nnconv.passes.widen_halves import WidenHalvesPass
 
     left_out = (HybridsPass, SplitColumnsPass, WidenHalvesPass)
-    whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats)
+    resign = ResignPass(whole=True)
+    whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats, resign=resign)
     parts: list[Pass] = [RegroupPass(), ResizeFactorsPass(), SplitComplexPass(), PrunePass()]
-    kept = [
-        ResignPass(whole=True) if isinstance(step, ResignPass) else step
-        for step in whole
-        if not isinstance(step, left_out)
-    ]
+    kept = [step for step in whole if not isinstance(step, left_out)]
     return [*kept[:_BEFORE], *parts, WidenCodesPass(), *kept[_BEFORE:], WidenWeightsPass()]
 
 
@@ -336,12 +330,12 @@ def tflite_passes(
     *,
     fold_qdq: Pass | None = None,
     in_floats: bool = False,
-    resign: bool = True,
+    resign: Pass | None = None,
 ) -> list[Pass]:
     """The passes that bring a graph into the form that the TFLite writer takes, in order.
 
-    With ``in_floats`` quantized graphs compute in floats; with ``resign`` uint8 codes are int8
-    inside. The pass ``fold_qdq`` remembers what can't work on codes.
+    With ``in_floats`` quantized graphs compute in floats. The passes ``fold_qdq``, which
+    remembers what can't work on codes, and ``resign`` are the plain ones unless given.
     """
     from nnconv.passes.fold_constants import FoldConstantsPass
     from nnconv.passes.fold_dynamic import FoldDynamicPass
@@ -396,7 +390,7 @@ def tflite_passes(
         PixelShufflesPass(),
         FoldPadsPass(),
         layout,
-        ResignPass(keep=not resign),
+        resign or ResignPass(),
         TidyPass(settled=True),
         SplitColumnsPass(),
         RespellMeansPass(),

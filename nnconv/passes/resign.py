@@ -36,22 +36,20 @@ class ResignPass(Pass):
     Attributes:
         keep: leave the signs of 8-bit values. Products whose data and weights differ in sign get
             weights of the data's, or signed data for themselves.
-        wide: turn 16-bit values.
         whole: turn all that can be, for a target that knows signed codes alone; weights may keep a
             zero point.
     """
 
     name: ClassVar[str] = "resign"
 
-    def __init__(self, *, keep: bool = False, wide: bool = True, whole: bool = False) -> None:
-        """Say whether signs are to stay, whether those of 16-bit values are, or none at all."""
+    def __init__(self, *, keep: bool = False, whole: bool = False) -> None:
+        """Say whether signs of 8 bits are to stay, or none at all."""
         self.keep = keep
-        self.wide = wide
         self.whole = whole
 
     def run(self, graph: Graph) -> bool:
         """Rewrite one graph."""
-        regions = _Regions(graph, keep=self.keep, wide=self.wide, whole=self.whole)
+        regions = _Regions(graph, keep=self.keep, whole=self.whole)
         walk = _Walk(graph, regions)
         for node in graph.nodes:
             if node not in walk.added:
@@ -68,7 +66,7 @@ class _Regions:
         outside: products that get codes of another sign for themselves, and whether signed ones.
     """
 
-    def __init__(self, graph: Graph, *, keep: bool, wide: bool, whole: bool) -> None:
+    def __init__(self, graph: Graph, *, keep: bool, whole: bool) -> None:
         self.whole = whole
         self._parent: dict[Value, Value] = {}
         self.outside: dict[Node, bool] = {}
@@ -88,8 +86,6 @@ class _Regions:
                 continue
             values = [v for v in (*node.inputs, *node.outputs) if v is not None and _turns(v)]
             if not values or node in self.outside or not can_turn(node):
-                continue
-            if not wide and _is_wide(node):
                 continue
             for value in values[1:]:
                 self._join(values[0], value)
