@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from nnconv.ir.types import Dim
 
 
-def chosen(shapes: Sequence[Sequence[Dim]], *, batch: int, others: int) -> list[tuple[int, ...]]:
+def known_shapes(
+    shapes: Sequence[Sequence[Dim]], *, batch: int, others: int
+) -> list[tuple[int, ...]]:
     """Shapes without open extents.
 
     Models with a past state extents such as ``past + 1``: these are worked out.

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from nnconv.diff.compare import Distance, Tolerance, distance, judge, tolerance_of
-from nnconv.diff.extents import chosen
+from nnconv.diff.extents import known_shapes
 from nnconv.diff.inputs import random_array
 from nnconv.diff.meanings import meanings
 from nnconv.diff.worker import Job, Outcome
@@ -225,7 +225,7 @@ def rounds_of(model: Model, seed: int) -> list[list[list[np.ndarray]]]:
     rounds = []
     for number, (batch, longer) in enumerate(extents):
         rng = np.random.default_rng(seed + number)
-        shapes = chosen([v.shape or () for v in model.inputs], batch=batch, others=longer)
+        shapes = known_shapes([v.shape or () for v in model.inputs], batch=batch, others=longer)
         filled = [
             _Input(value.name, value.dtype, shape, value.quant)
             for value, shape in zip(model.inputs, shapes, strict=True)

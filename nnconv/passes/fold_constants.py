@@ -124,15 +124,15 @@ class _Walk:
     def _fold_parts(self, node: Node, op: Split) -> bool:
         """Let parts without elements be constants, and the others all that there are."""
         builder = Builder(self.graph, before=node, origin=node.origin)
-        kept = [v for v, size in zip(node.outputs, op.sizes, strict=True) if size]
-        shapes = [static_shape(v.shape) for v in node.outputs if v not in kept]
-        if not kept or any(shape is None for shape in shapes):
+        sized = list(zip(node.outputs, op.sizes, strict=True))
+        kept = [v for v, size in sized if size]
+        if not kept or any(not size and static_shape(v.shape) is None for v, size in sized):
             return False
         sizes = tuple(size for size in op.sizes if size)
         kinds, names = [v.type for v in kept], [v.name for v in kept]
         new = iter(builder.add_typed(op.replace(sizes=sizes), node.inputs, kinds, names=names))
-        for value in node.outputs:
-            if value in kept:
+        for value, size in sized:
+            if size:
                 part = next(new)
             else:
                 data = np.empty(static_shape(value.shape) or (), value.dtype.numpy)

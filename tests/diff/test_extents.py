@@ -2,7 +2,7 @@
 
 import pytest
 
-from nnconv.diff.extents import chosen
+from nnconv.diff.extents import known_shapes
 
 CASES = {
     "nothing open": ([(2, 3)], [(2, 3)]),
@@ -25,4 +25,4 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_extents_are_chosen(name):
     shapes, wanted = CASES[name]
-    assert chosen(shapes, batch=2, others=9) == wanted
+    assert known_shapes(shapes, batch=2, others=9) == wanted

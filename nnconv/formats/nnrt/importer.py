@@ -248,7 +248,7 @@ class Source(StepSource):
         """
         stated = self.scope.stated(self.outputs[index])
         if (stated.shape, value.shape) in SINGLES:
-            shape = (1,) * (not value.shape)
+            shape = () if value.shape else (1,)
             kind = TensorType(value.dtype, shape, value.quant)
             value = self.builder.add_typed(Reshape(shape=shape), [value], [kind])[0]
         if value.quant != stated.quant and value.dtype is stated.dtype:
