@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import nnconv
-from nnconv.errors import BackendError
 from nnconv.formats.nnrt.reader import import_model
 from nnconv.formats.nnrt.wire import QuantParams
 from support.nnrt_ops import Given, check_op, codes, const, graph_of, quantized, real
@@ -480,27 +479,3 @@ def check_channels(given, params, wanted):
     graph = graph_of("QUANT_DTYPE_CAST", {"input": given}, params, [Given(wanted)])
     results = nnconv.compile(import_model(graph), "reference").run({"input": given.array})
     np.testing.assert_allclose(results["output0"], wanted, rtol=1e-6)
-
-
-@pytest.mark.parametrize("device", ["reference", "onnxruntime:cpu", "litert:cpu"])
-@pytest.mark.parametrize("shape", [(), (3,)])
-@pytest.mark.parametrize("given", [some((2, 3)), codes(np.int8([[1, -2, 3]]), 0.5, 4)], ids=str)
-def test_a_run_fails_where_an_assertion_does_not_hold(given, shape, device):
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("ai_edge_litert")
-    given = given if isinstance(given, Given) else Given(given)
-    holds = Given(np.ones(shape, bool))
-    graph = graph_of("ASSERT", {"condition": holds, "data": given}, {}, [given])
-    executable = nnconv.compile(import_model(graph), device)
-    result = executable.run({"condition": holds.array, "data": given.array})["output0"]
-    np.testing.assert_array_equal(result, given.array)
-    broken = holds.array.copy()
-    broken[...] = np.arange(broken.size).reshape(shape) != broken.size - 1
-    with pytest.raises(BackendError):
-        executable.run({"condition": broken, "data": given.array})
-
-
-def test_an_assertion_that_holds_gives_its_data_on():
-    x = some((2, 3))
-    given = {"condition": const([True]), "data": x}
-    check_op("ASSERT", given, {"summarize": 3}, x)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import nnconv
+from nnconv.errors import BackendError
+from nnconv.formats.nnrt.reader import import_model
 from nnconv.formats.nnrt.table import spec_of
 from nnconv.formats.nnrt.types import NUMPY, DataType, OperationType
 from nnconv.formats.nnrt.wire import QuantParams
-from support.nnrt_ops import Given, check_op, codes, const
+from support.nnrt_ops import Given, check_op, codes, const, graph_of
 
 F32, I64 = np.float32, np.int64
 X = np.arange(12, dtype=F32).reshape(3, 4)
@@ -79,6 +82,28 @@ def test_pow(dtype):
 def test_assert(dtype):
     x = np.array([[0, 1, 2], [3, 4, 5]]).astype(dtype)
     check_op("ASSERT", {"condition": const([True, True]), "data": x}, {}, x)
+
+
+@pytest.mark.parametrize("device", ["reference", "onnxruntime:cpu", "litert:cpu"])
+@pytest.mark.parametrize("shape", [(), (3,)])
+@pytest.mark.parametrize("given", [X, codes(np.int8([[1, -2, 3]]), 0.5, 4)], ids=str)
+def test_a_run_fails_where_an_assertion_does_not_hold(given, shape, device):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("ai_edge_litert")
+    given = given if isinstance(given, Given) else Given(given)
+    holds = Given(np.ones(shape, bool))
+    graph = graph_of("ASSERT", {"condition": holds, "data": given}, {}, [given])
+    executable = nnconv.compile(import_model(graph), device)
+    result = executable.run({"condition": holds.array, "data": given.array})["output0"]
+    np.testing.assert_array_equal(result, given.array)
+    broken = holds.array.copy()
+    broken[...] = np.arange(broken.size).reshape(shape) != broken.size - 1
+    with pytest.raises(BackendError):
+        executable.run({"condition": broken, "data": given.array})
+
+
+def test_an_assertion_that_holds_gives_its_data_on():
+    check_op("ASSERT", {"condition": const([True]), "data": X}, {"summarize": 3}, X)
 
 
 @pytest.mark.parametrize("dtype", kinds("RANGE", "input"), ids=str)
