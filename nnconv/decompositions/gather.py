@@ -198,7 +198,7 @@ def top_by_int32(node: Node, b: Builder) -> list[Value] | None:
 
 
 def of_equals_the_other(node: Node, b: Builder) -> list[Value] | None:
-    """TopK that has the last of equals first: that which has the first, backward; or the reverse."""
+    """TopK that has the last of equals first: the one that has the first, backward; or reversed."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, g.TopK)
     if op.last_first == b.means.last_first or x.shape is None:

@@ -24,7 +24,7 @@ def export_fully_connected(node: Node, t: Target) -> None:
     assert isinstance(op, FullyConnected)
     own_scales = weights.quant is not None and not weights.quant.is_per_tensor
     if own_scales and t.level >= _SCALES_FILTERS:
-        weighted(node, t, "CONV_2D")
+        weighted(node, t, "CONV_2D")  # refuses what that doesn't take either
         raise t.refused("FULLY_CONNECTED has no scale for each filter, as CONV_2D has")
     w = weighted(node, t, "FULLY_CONNECTED", channels=False)
     filters, depth = t.static(weights)

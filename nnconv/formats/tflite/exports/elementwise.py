@@ -126,6 +126,7 @@ def _check_ranks(node: Node, t: Target) -> None:
 
 
 _TABLED = (e.Maximum, e.Minimum, e.SquaredDifference)
+"""Operators without options that XNNPACK makes such tables of."""
 
 
 def export_plain(node: Node, t: Target) -> None:
