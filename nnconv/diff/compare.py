@@ -27,6 +27,9 @@ RESIZED_STEPS = 1 << 8
 HALF_STEP = 2.0**-11
 """What rounding to float16 is off by, at most, as a share of the number."""
 
+MOST_ROUNDED = 0.1
+"""So much may roundings to halves in a row make up: beyond it wrong results would pass too."""
+
 DYNAMIC_TOLERANCE = 3e-2
 """Activations rounded to 8 bits, as LiteRT does for int8 weights, are off by up to 1/254 of
 the largest.
@@ -139,7 +142,7 @@ def tolerance_of(
     rounded = _in_a_row(nodes, _gives_halves) * HALF_STEP if rounds_apart else 0.0
     if rounded > HALF_TOLERANCE:
         why = "one runtime alone rounds every result on the way to 11 bits or fewer"
-        return Tolerance("relative", rounded, why)
+        return Tolerance("relative", min(rounded, MOST_ROUNDED), why)
     if value.dtype in _HALVES:
         return Tolerance("relative", HALF_TOLERANCE, f"{value.dtype}: 11 bits or fewer")
     if any(v.dtype in _HALVES for node in nodes for v in node.outputs):

@@ -315,6 +315,33 @@ def require_rank(shape: Shape, rank: int, what: str) -> tuple[Any, ...] | None:
     return shape
 
 
+def require_one_type(types: Types) -> None:
+    """Refuse operands that are numbers of several types; codes are what their parameters say.
+
+    Raises:
+        ValueError: when there are several types, not all of codes.
+    """
+    there = [t for t in types if t is not None]
+    for other in there[1:]:
+        if other.dtype is not there[0].dtype and not (there[0].quant and other.quant):
+            raise ValueError(
+                f"operands are {there[0].dtype} and {other.dtype}, must be of one type"
+            )
+
+
+def require_one_kind(types: Types) -> None:
+    """Refuse floats beside integers that are no codes.
+
+    Raises:
+        ValueError: when there are both.
+    """
+    there = [t for t in types if t is not None]
+    for other in there[1:]:
+        first = there[0]
+        if other.dtype.is_float is not first.dtype.is_float and not (first.quant or other.quant):
+            raise ValueError(f"operands are {first.dtype} and {other.dtype}, must be of one kind")
+
+
 def operand_type(types: Types, index: int) -> TensorType:
     """The type of a required operand.
 

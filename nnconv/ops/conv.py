@@ -19,6 +19,7 @@ from nnconv.ir.op import (
     Types,
     op_class,
     operand_type,
+    require_one_kind,
 )
 from nnconv.ir.types import Dim, TensorType, element_count
 from nnconv.ops.spatial import (
@@ -83,6 +84,7 @@ def check_bias(types: Types, filters: Dim) -> None:
         ValueError: when it has not.
     """
     kind = types[2] if len(types) > 2 else None
+    require_one_kind((types[0], kind))
     count = None if kind is None else element_count(kind.shape)
     _check_channels(count, filters, "elements of the bias are")
 

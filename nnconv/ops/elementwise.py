@@ -17,6 +17,7 @@ from nnconv.ir.op import (
     Types,
     op_class,
     operand_type,
+    require_one_type,
 )
 from nnconv.ir.types import TensorType, broadcast_shapes
 
@@ -180,13 +181,8 @@ class Binary(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         a, b = operand_type(types, 0), operand_type(types, 1)
-        _require_equal_dtypes(a, b)
+        require_one_type((a, b))
         return (TensorType(a.dtype, broadcast_shapes((a.shape, b.shape))),)
-
-
-def _require_equal_dtypes(a: TensorType, b: TensorType) -> None:
-    if a.dtype is not b.dtype and not (a.quant and b.quant):
-        raise ValueError(f"operands are {a.dtype} and {b.dtype}, must be of one type")
 
 
 @op_class
@@ -279,7 +275,7 @@ class Comparison(Binary):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         a, b = operand_type(types, 0), operand_type(types, 1)
-        _require_equal_dtypes(a, b)
+        require_one_type((a, b))
         return (TensorType(DType.BOOL, broadcast_shapes((a.shape, b.shape))),)
 
 
@@ -329,6 +325,7 @@ class PRelu(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x, slope = operand_type(types, 0), operand_type(types, 1)
+        require_one_type((x, slope))
         return (TensorType(x.dtype, broadcast_shapes((x.shape, slope.shape))),)
 
 
@@ -344,7 +341,7 @@ class Select(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         condition, then, otherwise = (operand_type(types, i) for i in range(3))
-        _require_equal_dtypes(then, otherwise)
+        require_one_type((then, otherwise))
         shapes = (condition.shape, then.shape, otherwise.shape)
         return (TensorType(then.dtype, broadcast_shapes(shapes)),)
 

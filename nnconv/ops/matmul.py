@@ -13,6 +13,7 @@ from nnconv.ir.op import (
     Types,
     op_class,
     operand_type,
+    require_one_kind,
 )
 from nnconv.ir.types import Dim, TensorType, broadcast_shapes
 from nnconv.ops.conv import QUANTIZED, check_bias
@@ -67,6 +68,7 @@ class MatMul(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         a, b = operand_type(types, 0), operand_type(types, 1)
+        require_one_kind((a, b))
         if a.shape is None or b.shape is None:
             return (TensorType(a.dtype, None),)
         if not a.shape or not b.shape:

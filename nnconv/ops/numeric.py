@@ -15,6 +15,7 @@ from nnconv.ir.op import (
     Types,
     op_class,
     operand_type,
+    require_one_type,
 )
 from nnconv.ir.types import TensorType, broadcast_shapes
 from nnconv.ops.elementwise import Binary, Unary
@@ -132,6 +133,7 @@ class MaxOf(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         first = operand_type(types, 0)
+        require_one_type(types)
         shapes = [t.shape for t in types if t is not None]
         return (TensorType(first.dtype, broadcast_shapes(shapes)),)
 
@@ -161,6 +163,7 @@ class ClipBetween(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
+        require_one_type(types)
         for bound in types[1:]:
             if bound is not None and bound.shape not in (None, (), (1,)):
                 raise ValueError(f"a bound is {bound}, must be a scalar")

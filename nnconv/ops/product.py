@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnconv.ir.dtype import FLOATS, NUMBERS, DType
-from nnconv.ir.op import Op, Operand, QuantRule, Types, op_class, operand_type
+from nnconv.ir.op import (
+    Op,
+    Operand,
+    QuantRule,
+    Types,
+    op_class,
+    operand_type,
+    require_one_kind,
+)
 from nnconv.ir.types import Dim, Shape, TensorType, broadcast_dims, broadcast_shapes
 from nnconv.ops.matmul import MatMul
 
@@ -76,6 +84,7 @@ class Einsum(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         first = operand_type(types, 0)
+        require_one_kind(types)
         terms, result = self.labels([None if t is None else t.rank for t in types])
         if terms is None or result is None:
             return (TensorType(first.dtype, None),)

@@ -17,6 +17,7 @@ from nnconv.ir.op import (
     index_operand,
     op_class,
     operand_type,
+    require_one_type,
 )
 from nnconv.ir.types import (
     Dim,
@@ -248,6 +249,7 @@ class Concat(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         first = operand_type(types, 0)
+        require_one_type(types)
         shapes = [operand_type(types, i).shape for i in range(len(types))]
         known = [shape for shape in shapes if shape is not None]
         dims = joined_dims(known, self.axis) if len(known) == len(shapes) else None
@@ -273,6 +275,7 @@ class Stack(Move):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         first = operand_type(types, 0)
+        require_one_type(types)
         shapes = [operand_type(types, i).shape for i in range(len(types))]
         shape: Shape = first.shape
         for other in shapes[1:]:
@@ -494,6 +497,7 @@ class Range(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         start = operand_type(types, 0)
+        require_one_type(types)
         if any(t is not None and element_count(t.shape) not in (None, 1) for t in types):
             raise ValueError(f"bounds {[str(t) for t in types]}, must be scalars")
         return (TensorType(start.dtype, (None,)),)

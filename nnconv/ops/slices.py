@@ -18,6 +18,7 @@ from nnconv.ir.op import (
     index_operand,
     op_class,
     operand_type,
+    require_one_kind,
 )
 from nnconv.ir.types import Dim, TensorType, element_count, normalize_axis
 from nnconv.ops.shape import Move, moved
@@ -123,6 +124,7 @@ class Pad(Move):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
+        require_one_kind((x, types[2] if len(types) > 2 else None))
         if x.shape is None:
             return moved(x, None)
         if self.before is None or self.after is None:

@@ -8,6 +8,7 @@ from nnconv.diff.compare import (
     FLOAT_TOLERANCE,
     HALF_STEP,
     HALF_TOLERANCE,
+    MOST_ROUNDED,
     RESIZED_STEPS,
     Distance,
     Tolerance,
@@ -180,6 +181,8 @@ def test_halves_in_a_row_that_one_runtime_rounds_are_given_each_rounding():
     found = tolerance_of(output, graph, rounds_apart=True)
     assert (found.kind, found.bound) == ("relative", 40 * HALF_STEP)
     assert "rounds every result" in found.why
+    many = halves_in_a_row(5000)
+    assert tolerance_of(many.outputs[0], many, rounds_apart=True).bound == MOST_ROUNDED
     few = halves_in_a_row(3)
     assert tolerance_of(few.outputs[0], few, rounds_apart=True).bound == HALF_TOLERANCE
 

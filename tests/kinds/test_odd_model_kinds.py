@@ -200,6 +200,64 @@ BROKEN = {
 }
 
 
+COUNTS = value("i", [], TensorProto.INT64), value("c", [], TensorProto.BOOL)
+CIRCLES = {
+    "of one": [node("Identity", ["d"], ["d"])],
+    "of two": [node("Identity", ["e"], ["d"]), node("Identity", ["d"], ["e"])],
+}
+BROKEN |= {
+    f"a circle {name} for a loop's condition": model(
+        [
+            node(
+                "Loop",
+                ["n", "go", "x"],
+                ["y"],
+                body=helper.make_graph(
+                    [*circle, node("Neg", ["z"], ["w"])],
+                    "body",
+                    [*COUNTS, value("z", [2])],
+                    [value("d", [], TensorProto.BOOL), value("w", [2])],
+                ),
+            )
+        ],
+        [X],
+        [Y],
+        [const("n", 3, np.int64), const("go", True, np.bool_)],
+    )
+    for name, circle in CIRCLES.items()
+}
+
+MATRIX, WHOLE = value("x", [2, 2]), value("k", [2, 2], TensorProto.INT32)
+SCALARS = [value("a", []), value("b", [], TensorProto.INT32), value("c", [])]
+PIXELS = [value("x", [1, 1, 4, 4]), value("w", [1, 1, 2, 2]), value("k", [1], TensorProto.INT32)]
+MIXED: dict[str, tuple[Any, list[Any]]] = {
+    "Clip": (node("Clip", ["x", "k"], ["y"]), [MATRIX, value("k", [], TensorProto.INT32)]),
+    "Concat": (node("Concat", ["x", "k"], ["y"], axis=0), [MATRIX, WHOLE]),
+    "Conv": (node("Conv", ["x", "w", "k"], ["y"]), PIXELS),
+    "Einsum": (node("Einsum", ["x", "k"], ["y"], equation="ij,ij->i"), [MATRIX, WHOLE]),
+    "Gemm": (node("Gemm", ["x", "k"], ["y"]), [MATRIX, WHOLE]),
+    "MatMul": (node("MatMul", ["x", "k"], ["y"]), [MATRIX, WHOLE]),
+    "Mean": (node("Mean", ["x", "k"], ["y"]), [MATRIX, WHOLE]),
+    "Pad": (node("Pad", ["x", "pads", "k"], ["y"]), [MATRIX, value("k", [], TensorProto.INT32)]),
+    "PRelu": (node("PRelu", ["x", "k"], ["y"]), [MATRIX, WHOLE]),
+    "Range": (node("Range", ["a", "b", "c"], ["y"]), SCALARS),
+}
+BROKEN |= {
+    f"{op} of floats and integers": model(
+        [mixed], ends, [value("y", None)], [const("pads", [1, 1, 1, 1], np.int64)]
+    )
+    for op, (mixed, ends) in MIXED.items()
+}
+BROKEN["a sequence of floats and integers"] = model(
+    [
+        node("SequenceConstruct", ["x", "k"], ["q"]),
+        node("ConcatFromSequence", ["q"], ["y"], axis=0, new_axis=1),
+    ],
+    [MATRIX, WHOLE],
+    [value("y", None)],
+)
+
+
 @pytest.mark.parametrize("case", BROKEN)
 def test_broken_graphs_are_refused_in_a_line(case, tmp_path):
     onnx.save(BROKEN[case], tmp_path / "source.onnx")

@@ -181,6 +181,13 @@ REFUSED = {
         {"begin": ROW}, constants=TURNS,
     ),
     "that is read as a tensor": case("", [MADE, node("Neg", ["q"], ["y"])], {"x": X, "z": Z}),
+    "of thousands, put together one by one": case(
+        "",
+        [node("SequenceEmpty", [], ["q0"]),
+         *(node("SequenceInsert", [f"q{i}", "x"], [f"q{i + 1}"]) for i in range(5000)),
+         node("SequenceLength", ["q5000"], ["y"])],
+        {"x": X},
+    ),
 }  # fmt: skip
 
 

@@ -222,7 +222,9 @@ def _goes_on(src: Source, body: wire.Graph) -> bool:
     """Whether a loop's body always asks for another turn, as PyTorch's loops that count do."""
     makers = {name: node for node in body.nodes for name in node.outputs}
     name = body.outputs[0].name
-    while name in makers and makers[name].op_type == "Identity":
+    for _ in body.nodes:  # no more, for a broken body's may wait for each other
+        if name not in makers or makers[name].op_type != "Identity" or not makers[name].inputs:
+            break
         name = makers[name].inputs[0]
     if name == body.inputs[1].name:
         return True

@@ -79,6 +79,8 @@ def _position(src: Source, place: int, count: int, default: int) -> int:
 def import_insert(src: Source) -> None:
     """SequenceInsert: at the end, or before a place."""
     values = list(_known(src, 0).values)
+    if len(values) >= _LONGEST:
+        raise refused(src, f"its sequence has more than {_LONGEST} tensors")
     place = _position(src, 2, len(values) + 1, len(values))
     values.insert(place, src.operand(1))
     give(src, Listed(tuple(values)))
@@ -216,6 +218,9 @@ def _cut(src: Source, parts: Parts) -> None:
         sizes = tuple(min(size, extent - start) for start in range(0, extent, size))
         give(src, Listed(src.add_many(Split(axis=axis, sizes=sizes), [x])))
 
+
+_LONGEST = 1 << 12
+"""A sequence put together one by one has no more: each turn's tensors are kept."""
 
 _MOST = 256
 """Of more parts none is made before it is taken."""
