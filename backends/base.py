@@ -17,7 +17,7 @@ import numpy as np
 
 from nnconv.checks import check_arguments
 from nnconv.errors import BackendError, UsageError
-from nnconv.ir.dtype import DType
+from nnconv.ir.dtype import DType, of_type
 from nnconv.ir.graph import Model, Signature, Value, unique_names
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape
@@ -255,7 +255,7 @@ class Executable(abc.ABC):
 
 def _fitting(info: TensorInfo, data: np.ndarray) -> np.ndarray:
     """An input's array, contiguous, if it has the input's dtype and shape."""
-    array = np.asarray(data)
+    array = of_type(np.asarray(data), info.dtype)
     if array.dtype != info.dtype.numpy and not (
         info.dtype is DType.STRING and array.dtype.kind in "OUS"
     ):

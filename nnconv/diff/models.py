@@ -29,6 +29,7 @@ from nnconv.diff.verify import (
 from nnconv.diff.worker import Outcome
 from nnconv.errors import BackendError, UsageError
 from nnconv.formats import detect, read_model
+from nnconv.ir.dtype import of_type
 from nnconv.ir.graph import Model, Value
 from nnconv.ir.types import Shape
 
@@ -122,8 +123,8 @@ def diff_models(
             jobs.end()
     for side, outcome in zip((first, second), outcomes, strict=True):
         if not outcome.ran:
-            text = f"{side.path} can't be run: {outcome.error}"
-            raise BackendError(text, hint=outcome.hint)
+            kind = UsageError if outcome.misused else BackendError
+            raise kind(f"{side.path} can't be run: {outcome.error}", hint=outcome.hint)
     return _compare(first, second, outcomes, results, seed)
 
 
@@ -173,7 +174,8 @@ def _feed(
     for steps in rounds:
         for arrays in steps:
             for name, array in inputs.items():
-                arrays[names.index(name)] = array
+                place = names.index(name)
+                arrays[place] = of_type(array, model.inputs[place].dtype)
 
 
 def _compare(

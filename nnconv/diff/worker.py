@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nnconv.errors import BackendError, InvalidModelError, UnsupportedError
+from nnconv.errors import BackendError, InvalidModelError, UnsupportedError, UsageError
+from nnconv.ir.dtype import DType, of_type
 from nnconv.ir.types import Shape
 from nnconv.outlive import death
 
@@ -33,12 +34,14 @@ class Outcome(NamedTuple):
         error: what failed first; empty if nothing did.
         crashed: whether the process died or had to be ended.
         hint: what would help; empty where that isn't known.
+        misused: whether the fault is that of the inputs.
     """
 
     results: list[list[list[np.ndarray]] | None]
     error: str = ""
     crashed: bool = False
     hint: str = ""
+    misused: bool = False
 
     @property
     def ran(self) -> bool:
@@ -115,8 +118,8 @@ class Job:
                 nothing, f"{self._device} {death(code)}{self._last_words()}", crashed=True
             )
         told = json.loads(report.read_text(encoding="utf-8"))
-        results = [self._collect(r, counts) for r, counts in enumerate(told["rounds"])]
-        return Outcome(results, told["error"], hint=told["hint"])
+        results = [self._collect(r, kinds) for r, kinds in enumerate(told["rounds"])]
+        return Outcome(results, told["error"], hint=told["hint"], misused=told["misused"])
 
     def end(self) -> None:
         """End the process, if it still runs."""
@@ -125,15 +128,15 @@ class Job:
             self._process.wait()
         self._log.close()
 
-    def _collect(self, r: int, counts: list[int] | None) -> list[list[np.ndarray]] | None:
-        if counts is None:
+    def _collect(self, r: int, kinds: list[list[str]] | None) -> list[list[np.ndarray]] | None:
+        if kinds is None:
             return None
         return [
             [
-                np.load(self._folder / f"out-{r}-{s}-{i}.npy", allow_pickle=False)
-                for i in range(count)
+                of_type(np.load(self._folder / f"out-{r}-{s}-{i}.npy"), DType(kind))
+                for i, kind in enumerate(step)
             ]
-            for s, count in enumerate(counts)
+            for s, step in enumerate(kinds)
         ]
 
     def _last_words(self) -> str:
@@ -143,7 +146,7 @@ class Job:
 
 
 def _load(folder: Path, r: int, s: int, count: int) -> list[np.ndarray]:
-    return [np.load(folder / f"in-{r}-{s}-{i}.npy", allow_pickle=False) for i in range(count)]
+    return [np.load(folder / f"in-{r}-{s}-{i}.npy") for i in range(count)]
 
 
 def _as_read(state: np.ndarray, shape: Shape) -> np.ndarray:
@@ -156,8 +159,9 @@ def work(folder: Path) -> None:
     from nnconv.backends import compile as compile_for
 
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
-    refusals = (BackendError, InvalidModelError, UnsupportedError)
-    told: dict[str, Any] = {"rounds": [None] * len(job["rounds"]), "error": "", "hint": ""}
+    refusals = (BackendError, InvalidModelError, UnsupportedError, UsageError)
+    told: dict[str, Any] = {"rounds": [None] * len(job["rounds"])}
+    told |= {"error": "", "hint": "", "misused": False}
     try:
         options = job["options"]
         if "input_shapes" in options:
@@ -169,7 +173,7 @@ def work(folder: Path) -> None:
             executable.reset()
             states = first
             try:
-                counts = []
+                kinds = []
                 for s, count in enumerate(steps):
                     given = [*_load(folder, r, s, count), *states]
                     if len(given) != len(names):
@@ -182,10 +186,11 @@ def work(folder: Path) -> None:
                     states = [_as_read(a, end.shape) for a, end in zip(states, ends, strict=True)]
                     for i, array in enumerate(results):
                         np.save(folder / f"out-{r}-{s}-{i}.npy", array, allow_pickle=False)
-                    counts.append(len(results))
-                told["rounds"][r] = counts
+                    kinds.append([DType.of(array).value for array in results])
+                told["rounds"][r] = kinds
             except refusals as error:
                 told["error"] = told["error"] or error.message
+                told["misused"] = isinstance(error, UsageError)
     except refusals as error:
         told["error"], told["hint"] = error.message, error.hint
     (folder / "outcome.json").write_text(json.dumps(told), encoding="utf-8")

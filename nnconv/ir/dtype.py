@@ -93,6 +93,13 @@ class DType(enum.Enum):
 
 _OF_NUMPY: dict[np.dtype[Any], DType] = {}
 
+
+def of_type(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """An array from a .npy file, which holds types that numpy lacks as plain bytes (``V2``)."""
+    fits = array.dtype.kind == "V" and array.dtype.itemsize == dtype.numpy.itemsize
+    return array.view(dtype.numpy) if fits else array
+
+
 FLOATS = frozenset({DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64})
 _SIGNED = frozenset(
     {DType.INT2, DType.INT4, DType.INT8, DType.INT16, DType.INT32, DType.INT64},

@@ -3,14 +3,17 @@
 import json
 
 import numpy as np
+import onnx
 import pytest
 from nnconv.cli import main
+from onnx import TensorProto, helper
 
 import nnconv
 from nnconv.diff.models import diff_models
-from nnconv.errors import BackendError, ExitCode, UsageError
+from nnconv.errors import ExitCode, UsageError
 from nnconv.formats.nnapi import file
 from nnconv.formats.nnapi.types import OperationCode
+from nnconv.ir.dtype import DType, of_type
 from support.nnapi_models import FLOAT, INT, NnapiBuilder, conv_model
 
 
@@ -105,7 +108,7 @@ def test_models_that_do_not_match(write):
     with pytest.raises(UsageError, match="1 inputs, the second 2"):
         diff_models(a, write(two_inputs("pq", "yz"), "b.nnapi"))
     other = write(sums([1, 2, 3], rows=4), "c.nnapi")
-    with pytest.raises(BackendError, match=r"c\.nnapi"):
+    with pytest.raises(UsageError, match=r"c\.nnapi"):
         diff_models(a, other)
 
 
@@ -119,3 +122,30 @@ def test_command_exits_with_1_where_results_differ(write, capsys, tmp_path):
     assert main(["diff", a, b, "--input", f"x={tmp_path / 'x.npy'}", "--json"]) == ExitCode.OK
     assert json.loads(capsys.readouterr().out)["passed"] is True
     assert main(["diff", a]) == ExitCode.USAGE
+
+
+def test_inputs_of_another_type_are_the_users_fault(fixtures_dir):
+    """Not a runtime's."""
+    paths = [fixtures_dir / "digits" / f"digits_{kind}.tflite" for kind in ("float", "int8")]
+    with pytest.raises(UsageError, match="'image' is float32, must be int8"):
+        diff_models(*paths)
+
+
+def test_arrays_of_types_that_numpy_lacks(tmp_path):
+    """A .npy file holds bfloat16 as bytes without a meaning."""
+    x = helper.make_tensor_value_info("x", TensorProto.BFLOAT16, [2, 3])
+    y = helper.make_tensor_value_info("y", TensorProto.BFLOAT16, [2, 3])
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "halves", [x], [y])
+    path, other = tmp_path / "neg.onnx", tmp_path / "neg.tflite"
+    opsets = [helper.make_opsetid("", 13)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    assert nnconv.convert(path, other, verify=True).verification.passed
+    given = tmp_path / "x.npy"
+    numbers = np.arange(6, dtype=np.float32).reshape(2, 3).astype(DType.BFLOAT16.numpy)
+    np.save(given, numbers)
+    arguments = ["--device", "reference", "--input", f"x={given}", "--output-dir", str(tmp_path)]
+    assert main(["run", str(path), *arguments]) == ExitCode.OK
+    found = of_type(np.load(tmp_path / "y.npy"), DType.BFLOAT16)
+    np.testing.assert_array_equal(found, -numbers)
+    same = diff_models(path, other, device_a="reference", inputs={"x": np.load(given)})
+    assert same.passed
