@@ -133,9 +133,8 @@ class Quant:
             return scale[0], zero_point[0]
         if self.block:
             grid = self.grid(shape)
-            expand = [
-                np.repeat(a.reshape(grid), self.block, self.axis) for a in (scale, zero_point)
-            ]
+            each = min(self.block, shape[self.axis])  # a block may reach beyond the tensor
+            expand = [np.repeat(a.reshape(grid), each, self.axis) for a in (scale, zero_point)]
             cut = tuple(slice(extent) for extent in shape)
             return expand[0][cut], expand[1][cut]
         dims = [1] * len(shape)

@@ -16,7 +16,7 @@ from nnconv.ir.op import (
     op_class,
     operand_type,
 )
-from nnconv.ir.types import Dim, TensorType
+from nnconv.ir.types import Dim, TensorType, broadcast_shapes
 from nnconv.ops.conv import QUANTIZED
 
 _REAL = FLOATS | QUANTIZED
@@ -129,6 +129,9 @@ class _FromAxis(Op):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
         _check_axis(self.axis, x)
+        for weights in types[1:]:
+            if weights is not None:
+                broadcast_shapes((x.shape, weights.shape))
         return (TensorType(x.dtype, x.shape),)
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:

@@ -71,6 +71,18 @@ def same_names(op: str) -> Any:
 
 
 ODD = {
+    "bounds that cross": model(
+        [node("Clip", ["x", "lo", "hi"], ["y"])], [X], [Y], [const("lo", 2), const("hi", 1)]
+    ),
+    "a block beyond all extents": model(
+        [
+            node("DequantizeLinear", ["w", "s"], ["d"], axis=0, block_size=1 << 62),
+            node("Add", ["x", "d"], ["y"]),
+        ],
+        [X],
+        [Y],
+        [const("w", [3, -5], np.int8), const("s", [0.5])],
+    ),
     "an output is an input": model([], [X], [X]),
     "an input is an output as well": model([NEG], [X], [X, Y]),
     "an output is a constant": model([], [X], [value("k", [3])], [const("k", [1, 2, 3])]),
@@ -225,6 +237,13 @@ BROKEN |= {
         [const("n", 3, np.int64), const("go", True, np.bool_)],
     )
     for name, circle in CIRCLES.items()
+}
+
+BROKEN |= {
+    f"{op} with weights of other extents": model(
+        [node(op, ["x", "g"], ["y"])], [X], [Y], [const("g", [1, 2, 3])], opset=23
+    )
+    for op in ("LayerNormalization", "RMSNormalization")
 }
 
 MATRIX, WHOLE = value("x", [2, 2]), value("k", [2, 2], TensorProto.INT32)

@@ -87,7 +87,8 @@ def export_clip(node: Node, t: Target) -> None:
         t.emit(name, {"input": x}, y)
         return
     if x.dtype.is_float and t.api > 1:
-        bounds = [float(np.clip(bound, *_FLOAT32)) for bound in (op.low, op.high)]
+        low = min(op.low, op.high)  # the upper one wins, and NNRt demands the order
+        bounds = [float(np.clip(bound, *_FLOAT32)) for bound in (low, op.high)]
         t.emit("CLIP", {"input": x}, y, {"min": bounds[0], "max": bounds[1]})
         return
     if x.quant != y.quant:
