@@ -25,6 +25,8 @@ from nnconv.lowering import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from nnconv.diff.verify import Verification
     from nnconv.formats.written import Written
 
@@ -327,3 +329,19 @@ def _describe_interface(report: ConversionReport, entry: Signature, written: Wri
         (report.inputs[len(entry.inputs) + i][0], report.outputs[len(entry.outputs) + i][0])
         for i in range(len(entry.states))
     ]
+    if report.target_format in _WITHOUT_FIRST_VALUES:
+        report.notes += [
+            f"state `{read}` must be fed {_first_value(state.initial)} in the first run, and what "
+            f"`{written_as}` gave in the next ones"
+            for state, (read, written_as) in zip(entry.states, report.states, strict=True)
+        ]
+
+
+_WITHOUT_FIRST_VALUES = ("nnapi", "nnrt")
+"""Formats that hold neither states nor anything to say of inputs."""
+
+
+def _first_value(initial: np.ndarray) -> str:
+    if initial.size and (initial == initial.flat[0]).all():
+        return str(initial.flat[0])
+    return "the values that it begins with in the source"
