@@ -173,9 +173,11 @@ def as_image(node: Node, b: Builder) -> list[Value] | None:
         assert op.scales is not None
         factors = [int(op.scales[op.axes.index(i)]) if i in op.axes else 1 for i in (1, 2)]
         size = b.add(e.Mul(), [own, b.const(np.asarray(factors, np.int32))])
-    elif sizes is not None and op.axes == (1, 2):
+    elif sizes is None or not b.means.sizes:
+        return None
+    elif op.axes == (1, 2):
         size = a.cast(sizes, DType.INT32)
-    elif sizes is not None and set(op.axes) == {1, 2}:
+    elif set(op.axes) == {1, 2}:
         order = b.const(np.asarray([op.axes.index(i) for i in (1, 2)], np.int32))
         size = b.add(Gather(axis=0), [a.cast(sizes, DType.INT32), order])
     else:

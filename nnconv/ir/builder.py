@@ -26,6 +26,7 @@ class Means(NamedTuple):
         sums: sums, products and quotients of int32.
         recurrences: ``Lstm`` and ``Rnn`` that run any number of steps from a given state.
         last_first: ``TopK`` has the last of equals first.
+        sizes: images can be resized to sizes that a run tells.
     """
 
     bodies: bool = True
@@ -34,6 +35,7 @@ class Means(NamedTuple):
     sums: bool = True
     recurrences: bool = False
     last_first: bool = False
+    sizes: bool = True
 
 
 class Builder:

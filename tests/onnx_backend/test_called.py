@@ -52,14 +52,16 @@ def test_a_node_test_gives_its_results_or_is_refused(name, kind, tmp_path):
 
 
 def narrowed(array, info):
-    """An input as the model takes it: of rank 1 for rank 0, int32 for int64 and int16."""
+    """An input as the model takes it: rank 1 for 0, int32 for int64 and int16, float32 for float64."""
     shape = array.shape if len(info.shape) == array.ndim else (1,)
     return np.asarray(array).astype(info.dtype.numpy).reshape(shape)
 
 
 def alike(array, wanted):
-    """A result as the test expects it, where rank 0, int64 and int16 became rank 1 and int32."""
+    """A result as the test expects it, where rank 0, int64, int16 and float64 became others."""
     array = np.asarray(array)
+    if array.dtype == np.float32 and wanted.dtype == np.float64:
+        array = array.astype(wanted.dtype)
     if array.dtype == np.int32 and wanted.dtype.kind in "iu":
         narrow = array.astype(wanted.dtype)
         assert (narrow == array).all(), "it is no number of the type that is expected"

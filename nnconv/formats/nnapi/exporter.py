@@ -146,6 +146,7 @@ class Target(OperationMaker):
             sums=sums,
             recurrences=True,
             last_first=True,
+            sizes=False,
         )
 
     @property

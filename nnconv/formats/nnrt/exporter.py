@@ -116,7 +116,7 @@ class Target(IndexedExport):
     @property
     def means(self) -> Means:
         """What NNRt has for decompositions."""
-        return Means(bodies=False, bitcasts=False)
+        return Means(bodies=False, bitcasts=False, sizes=False)
 
     # ---------------------------------------------------------------- tensors
 
