@@ -52,7 +52,7 @@ def test_a_node_test_gives_its_results_or_is_refused(name, kind, tmp_path):
 
 
 def narrowed(array, info):
-    """An input as the model takes it: rank 1 for 0, int32 for int64 and int16, float32 for float64."""
+    """An input as the model takes it: of rank 1 for 0, and of the types that its format has."""
     shape = array.shape if len(info.shape) == array.ndim else (1,)
     return np.asarray(array).astype(info.dtype.numpy).reshape(shape)
 
