@@ -163,7 +163,8 @@ class ClipBetween(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
-        require_one_type(types)
+        if not x.has_codes:  # else bounds are the numbers that codes stand for
+            require_one_type(types)
         for bound in types[1:]:
             if bound is not None and bound.shape not in (None, (), (1,)):
                 raise ValueError(f"a bound is {bound}, must be a scalar")
