@@ -27,7 +27,6 @@ IO_LAYOUTS = ("keep", "nhwc", "nchw")
 INT8_FORMS = ("resign", "keep")
 QUANT_FORMS = ("keep", "integer", "float")
 
-
 Form = TypeVar("Form")
 """What a format's writer takes."""
 
@@ -232,6 +231,7 @@ def nnapi_passes(
     from nnconv.passes.resize_factors import ResizeFactorsPass
     from nnconv.passes.split_columns import SplitColumnsPass
     from nnconv.passes.split_complex import SplitComplexPass
+    from nnconv.passes.tidy import TidyPass
     from nnconv.passes.to_floats import ToFloatsPass
     from nnconv.passes.unsign import UnsignPass
     from nnconv.passes.widen_codes import WidenCodesPass, WidenWeightsPass
@@ -243,7 +243,7 @@ def nnapi_passes(
     whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats)
     kept = [step for step in whole if not isinstance(step, left_out)]
     floats: list[Pass] = [ToFloatsPass(wide=True), PrunePass()] if wide else []
-    signs: list[Pass] = [UnsignPass()] if level < _SIGNS_LEVEL else []
+    signs: list[Pass] = [UnsignPass(back=level >= _SIGNS_LEVEL), TidyPass(settled=True)]
     parts: list[Pass] = [SplitComplexPass(), PrunePass(), WidenCodesPass()]
     shapes: list[Pass] = [RegroupPass(), ResizeFactorsPass(), NarrowNumbersPass()]
     return [*kept[:_BEFORE], *shapes, *parts, *floats, *kept[_BEFORE:], WidenWeightsPass(), *signs]

@@ -22,14 +22,24 @@ class UnsignPass(Pass):
 
     Inputs and outputs keep theirs, with a Quantize between, and so does all of a graph in which an
     op works on the codes themselves. Weights are left to writers.
+
+    Attributes:
+        back: for formats that know both, turn a graph only if its inputs and outputs have unsigned
+            codes that are turned to signed ones inside: as formats that know no others have it.
     """
 
     name: ClassVar[str] = "unsign"
+
+    def __init__(self, *, back: bool = False) -> None:
+        """Say whether only what was given signed codes gets unsigned ones back."""
+        self.back = back
 
     def run(self, graph: Graph) -> bool:
         """Rewrite one graph."""
         nodes = list(graph.nodes)
         if any(_takes_codes_as_they_are(node) for node in nodes):
+            return False
+        if self.back and not _is_turned_at_edges(graph):
             return False
         modified = _turn_inputs(graph) | _turn_outputs(graph)
         outputs = graph.output_set()
@@ -50,6 +60,25 @@ class UnsignPass(Pass):
                     node.op = op.replace(dtype=DType.UINT8)
                 modified = True
         return modified
+
+
+def _is_turned_at_edges(graph: Graph) -> bool:
+    ends = [*graph.inputs, *graph.outputs]
+    if any(map(_is_signed, ends)):
+        return False
+    turns = [use.node for value in graph.inputs for use in value.uses]
+    turns += [value.producer for value in graph.outputs if value.producer is not None]
+    return any(_is_turn(node) for node in turns)
+
+
+def _is_turn(node: Node) -> bool:
+    """Whether a node gives codes another sign and leaves their real values."""
+    if not isinstance(node.op, Quantize):
+        return False
+    before, after = node.operand(0), node.outputs[0]
+    if before.dtype is DType.UINT8:
+        before, after = after, before
+    return _is_signed(before) and after.type == _unsigned(before)
 
 
 def _is_signed(value: Value) -> bool:

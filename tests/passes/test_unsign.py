@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from nnconv.backends.reference.executor import run_graph
 
+import nnconv
 from nnconv.ir import DType, Graph, Model, Signature, Value
 from nnconv.ir.builder import Builder
 from nnconv.ir.op import Activation, Layout
@@ -197,3 +198,45 @@ def branches(b: Builder) -> Built:
 def test_graphs_that_use_the_codes_themselves_stay(build):
     _, did = unsigned(build)
     assert not did
+
+
+UNSIGNED = Quant.per_tensor(0.05, 125)
+
+
+def turned_at_the_edges(b: Builder) -> Built:
+    x = b.input("x", DType.UINT8, SHAPE, quant=UNSIGNED)
+    signed = b.add(Quantize(dtype=DType.INT8), [x], quant=X)
+    return b.add(Quantize(dtype=DType.UINT8), [b.add(e.Abs(), [signed], quant=X)], quant=UNSIGNED)
+
+
+def signed_at_an_edge(b: Builder) -> Built:
+    x = b.input("x", DType.UINT8, SHAPE, quant=UNSIGNED)
+    return b.add(e.Abs(), [b.add(Quantize(dtype=DType.INT8), [x], quant=X)], quant=X)
+
+
+def rescaled_at_an_edge(b: Builder) -> Built:
+    x = b.input("x", DType.UINT8, SHAPE, quant=UNSIGNED)
+    return leaves(b, b.add(Quantize(dtype=DType.INT8), [x], quant=Y))
+
+
+@pytest.mark.parametrize(
+    ("build", "does"),
+    [(turned_at_the_edges, True), (signed_at_an_edge, False), (rescaled_at_an_edge, False)],
+    ids=lambda case: getattr(case, "__name__", None),
+)
+def test_only_what_was_turned_at_its_edges_is_turned_back(build, does):
+    graph = Graph("g")
+    graph.outputs = [build(Builder(graph))]
+    assert UnsignPass(back=True).run(graph) is does
+    assert (signed_ones(graph) == []) is does
+
+
+def test_uint8_by_way_of_nnrt_is_as_it_was_in_nnapi(tmp_path):
+    graph = Graph("g")
+    builder = Builder(graph)
+    x = builder.input("x", DType.UINT8, SHAPE, quant=UNSIGNED)
+    graph.outputs = [builder.add(MaxPool2D(**POOL), [x], quant=UNSIGNED)]
+    nnconv.save(Model([Signature("", graph)]), tmp_path / "a.nnrt")
+    nnconv.convert(tmp_path / "a.nnrt", tmp_path / "a.nnapi")
+    (pool,) = nnconv.load(tmp_path / "a.nnapi").graph.nodes
+    assert (pool.op.name, pool.outputs[0].dtype) == ("MaxPool2D", DType.UINT8)
