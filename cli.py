@@ -216,6 +216,7 @@ def inspect(*, model: Path, show_graph: bool, as_json: bool) -> None:
     help="See nnconv devices. Several, with commas between, share the model's nodes.",
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random inputs.")
+@SHAPES_OPTION
 @click.option("--signature", metavar="NAME", help="Entry point to run. [default: the first]")
 @click.option("--threads", type=THREADS, help="Threads. [default: the runtime's]")
 @common_options
@@ -226,10 +227,13 @@ def run(
     output_dir: Path | None,
     device: str,
     seed: int,
+    input_shapes: Sequence[tuple[str, tuple[int, ...]]],
     as_json: bool,
     **options: Any,
 ) -> None:
     """Run MODEL once on a device and show its outputs."""
+    shapes = by_name("--input-shape", input_shapes)
+    options["input_shapes"] = shapes or None
     chosen = {name: value for name, value in options.items() if value is not None}
     if click.get_current_context().ensure_object(Session).is_process:
         outlive(f"{model} on {device}")
@@ -243,7 +247,7 @@ def run(
         if missing := [info for name, info in infos.items() if name not in feeds]:
             from nnconv.diff.inputs import meanings_of, random_inputs
 
-            known = meanings_of(model, signature=options["signature"])
+            known = meanings_of(model, signature=options["signature"], input_shapes=shapes)
             drawn = random_inputs(missing, seed=seed, known=known)
         results = executable.run({**drawn, **feeds})
     files = save_arrays(results, output_dir) if output_dir else {}

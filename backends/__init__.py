@@ -71,11 +71,11 @@ def compile(  # noqa: A001 - it is what it does
     Args:
         model: a model, or the path of a file.
         device: one of ``devices()``, by name, or several with commas between them.
-        options: ``signature``, the key of the entry point (default: the first), and
-            ``input_shapes``, shapes by input name, both for files other than .onnx; ``threads``
-            (0, the default: the runtime's choice) for onnxruntime and LiteRT; ``resolver`` for
-            LiteRT: ``xnn`` (XNNPACK, the default), ``opt`` or ``ref`` kernels. Several devices
-            take the first two.
+        options: ``signature``, the key of the entry point (default: the first), for files other
+            than .onnx; ``input_shapes``, shapes by input name, for files; ``threads`` (0, the
+            default: the runtime's choice) for onnxruntime and LiteRT; ``resolver`` for LiteRT:
+            ``xnn`` (XNNPACK, the default), ``opt`` or ``ref`` kernels. Several devices take the
+            first two.
 
     Raises:
         BackendError: the runtime isn't installed, or refuses the model.

@@ -240,6 +240,34 @@ class Executable(abc.ABC):
 
     # ---------------------------------------------------------------- checks
 
+    def _take_shapes(self, shapes: Mapping[str, Shape], *, fixed: bool) -> None:
+        """Let runs have inputs of these shapes, by name, alone.
+
+        With ``fixed`` the file's own extents must stay, and only open ones are given.
+
+        Raises:
+            UsageError: there is no such input, or it can't have the shape.
+        """
+        given = {self._aliases.get(name, name): shape for name, shape in shapes.items()}
+        known = {info.name: info for info in self.inputs}
+        if wrong := sorted(given.keys() - known.keys()):
+            have = ", ".join(map(repr, known)) or "none"
+            raise UsageError(
+                f"input_shapes: there is no input {', '.join(map(repr, wrong))}; "
+                f"the model's inputs are {have}"
+            )
+        for name, shape in given.items():
+            if shape is None:
+                continue
+            if fixed and not _fits(known[name].shape, shape):
+                want = _open_as_marks(known[name].shape)
+                raise UsageError(
+                    f"input_shapes: {name!r} has shape [{want}] in the file, "
+                    f"which {list(shape)} doesn't fit; only open extents can be chosen"
+                )
+            known[name] = known[name]._replace(shape=tuple(shape))
+        self.inputs = tuple(known.values())
+
     def _checked(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         known = {info.name: info for info in self.inputs}
         missing = [name for name in known if name not in feeds]
@@ -260,16 +288,21 @@ def _fitting(info: TensorInfo, data: np.ndarray) -> np.ndarray:
         info.dtype is DType.STRING and array.dtype.kind in "OUS"
     ):
         raise UsageError(f"input {info.name!r} is {array.dtype}, must be {info.dtype}")
-    if info.shape is not None and (
-        len(info.shape) != array.ndim
-        or any(
-            isinstance(want, int) and want != have
-            for want, have in zip(info.shape, array.shape, strict=True)
-        )
-    ):
-        want = ", ".join(str(d) if isinstance(d, int) else "?" for d in info.shape)
+    if not _fits(info.shape, array.shape):
+        want = _open_as_marks(info.shape)
         raise UsageError(f"input {info.name!r} has shape {list(array.shape)}, must be [{want}]")
     return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _fits(want: Shape, have: Sequence[int | str | None]) -> bool:
+    return want is None or (
+        len(want) == len(have)
+        and all(not isinstance(w, int) or w == h for w, h in zip(want, have, strict=True))
+    )
+
+
+def _open_as_marks(shape: Shape) -> str:
+    return ", ".join(str(d) if isinstance(d, int) else "?" for d in shape or ())
 
 
 def interface_names(names: Iterable[str], kind: str) -> list[str]:

@@ -166,11 +166,8 @@ class LiteRtExecutable(Executable):
         self._signature_outputs = {
             name: made[index] for name, index in self._entry.outputs if index in made
         }
-        given = {self._aliases.get(name, name): tuple(shapes[name] or ()) for name in shapes}
-        if wrong := sorted(given.keys() - {info.name for info in self.inputs}):
-            raise UsageError(f"input_shapes: there is no input {', '.join(map(repr, wrong))}")
-        if given:
-            self.inputs = tuple(i._replace(shape=given.get(i.name, i.shape)) for i in self.inputs)
+        if shapes:
+            self._take_shapes(shapes, fixed=False)
             # Results follow their inputs' shapes in ways that only the interpreter knows.
             self.outputs = tuple(info._replace(shape=None) for info in self.outputs)
 

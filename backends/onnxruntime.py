@@ -142,6 +142,8 @@ class OnnxRuntimeExecutable(Executable):
             options.add_session_config_entry(f"{_KEPT_WEIGHTS}min_size_in_bytes", str(LENT_FROM))
         self._session = self._open(content, provider, options)
         self._read_interface(content)
+        if input_shapes and not isinstance(source, Model):
+            self._take_shapes(input_shapes, fixed=True)
 
     def _content(
         self,
@@ -155,9 +157,8 @@ class OnnxRuntimeExecutable(Executable):
             return self._converted(source, signature)
         if detect(source) != "onnx":
             return self._converted(read_model(source, input_shapes=input_shapes), signature)
-        if signature is not None or input_shapes:
-            what = "signature" if signature is not None else "input_shapes"
-            raise UsageError(f"{os.fspath(source)} runs as it is: {what} must be left out")
+        if signature is not None:
+            raise UsageError(f"{os.fspath(source)} runs as it is: signature must be left out")
         return os.fspath(source)
 
     def _converted(self, model: Model, signature: str | None) -> bytes | str:

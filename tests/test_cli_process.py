@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from nnconv.cli import main
 
+import nnconv
 from nnconv.errors import ExitCode
 from support.tflite_builder import TfliteBuilder
 
@@ -89,6 +90,23 @@ def test_run_takes_the_written_file_as_well(good, target, capsys):
         assert main(["run", str(path), "--json", "--seed", "5"]) == ExitCode.OK
         shown.append(json.loads(capsys.readouterr().out)["outputs"])
     assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize("device", ["onnxruntime:cpu", "litert:cpu", "reference"])
+@pytest.mark.parametrize("suffix", [".tflite", ".onnx", ".nnapi", ".nnrt"])
+def test_run_draws_inputs_of_the_shapes_given(suffix, device, tmp_path, capsys):
+    b = TfliteBuilder()
+    b.output(b.op("ABS", [b.input("x", "float32", (1, 3), signature=(-1, 3))], [("float32", None)]))
+    path = tmp_path / "open.tflite"
+    path.write_bytes(b.build())
+    if suffix != ".tflite":
+        nnconv.convert(path, path.with_suffix(suffix))
+    arguments = ["run", str(path.with_suffix(suffix)), "--device", device, "--json"]
+    assert main([*arguments, "--input-shape", "x=4,3"]) == ExitCode.OK
+    (shown,) = json.loads(capsys.readouterr().out)["outputs"]
+    assert shown["shape"] == [4, 3]
+    assert main([*arguments, "--input-shape", "y=4,3"]) == ExitCode.USAGE
+    assert "no input 'y'" in json.loads(capsys.readouterr().out)["error"]["message"]
 
 
 def refused(arguments, capsys):

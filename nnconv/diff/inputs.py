@@ -112,10 +112,14 @@ def random_array(
 
 
 def meanings_of(
-    path: str | os.PathLike[str], *, signature: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    signature: str | None = None,
+    input_shapes: Mapping[str, Shape] | None = None,
 ) -> dict[str, Meaning]:
     """The ``meanings`` of a file's entry point; none where nnconv can't read it."""
     try:
-        return meanings(choose_signature(read_model(path), signature).graph)
+        model = read_model(path, input_shapes=input_shapes)
+        return meanings(choose_signature(model, signature).graph)
     except NnconvError:
         return {}

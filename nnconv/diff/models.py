@@ -131,10 +131,7 @@ def diff_models(
 def _side(path: FilePath, device: str | None, shapes: Mapping[str, Shape]) -> _Side:
     kind = detect(path)
     model = read_model(path, input_shapes=shapes or None)
-    runs_as_it_is = kind == "onnx" and (device or DEVICES[kind]).startswith("onnxruntime")
-    options: dict[str, Any] = {}
-    if shapes and not runs_as_it_is:
-        options["input_shapes"] = dict(shapes)
+    options: dict[str, Any] = {"input_shapes": dict(shapes)} if shapes else {}
     return _Side(os.fspath(path), model, device or DEVICES[kind], options)
 
 

@@ -69,10 +69,13 @@ def test_an_output_that_is_listed_twice_is_there_twice(tmp_path):
         assert nnconv.convert(path, tmp_path / target, verify=True).verified
 
 
-@pytest.mark.parametrize("option", [{"signature": "f"}, {"input_shapes": {"a": (1, 2)}}])
-def test_file_that_runs_as_it_is_takes_no_other_interface(tmp_path, option):
+def test_file_that_runs_as_it_is_takes_no_other_interface(tmp_path):
     with pytest.raises(UsageError, match="must be left out"):
-        compile_for(add(tmp_path / "add.onnx"), **option)
+        compile_for(add(tmp_path / "add.onnx"), signature="f")
+    with pytest.raises(UsageError, match=r"has shape \[2\] in the file, which \[3\] doesn't fit"):
+        compile_for(add(tmp_path / "add.onnx"), input_shapes={"b": (3,)})
+    with pytest.raises(UsageError, match="there is no input 'q'; the model's inputs are 'a', 'b'"):
+        compile_for(add(tmp_path / "add.onnx"), input_shapes={"q": (2,)})
 
 
 @pytest.mark.parametrize("text", ["not json", "[1]", "3"])
