@@ -1,27 +1,22 @@
-"""Bringing a model into the form that a target format takes: which passes run, in which order."""
+"""Bringing a model into the form that a target format takes: by passes, and by its writer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from nnconv.errors import UnsupportedError, UsageError
-from nnconv.ir.graph import Model, Node, Signature
+from nnconv.ir.graph import Model, Signature
 from nnconv.ir.op import Layout
+from nnconv.pipelines import evaluate, nnapi_passes, nnrt_passes, onnx_passes, tflite_passes
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from nnconv.formats.nnapi import wire as nnapi
     from nnconv.formats.nnrt import wire as nnrt
     from nnconv.formats.onnx import wire
     from nnconv.formats.tflite import build
     from nnconv.formats.written import Written
     from nnconv.passes.base import Pass
-
-REFERENCE = "nnconv.backends.reference.executor"
-"""The backend whose kernels work out constants; it is loaded where a model has any to work out."""
 
 IO_LAYOUTS = ("keep", "nhwc", "nchw")
 INT8_FORMS = ("resign", "keep")
@@ -123,7 +118,7 @@ def to_tflite(
         model, tflite_passes(layout, fold_qdq=fold, in_floats=quant == "float", resign=resign)
     )
     result, written = writer.to_wire(
-        model, model.main, evaluate=_evaluate, slow_kernels=quant == "integer"
+        model, model.main, evaluate=evaluate, slow_kernels=quant == "integer"
     )
     written.notes.extend(fold.notes)
     return Lowered(result, written, layout.moved_io)
@@ -189,7 +184,7 @@ def to_nnapi(
     names = name_extents(model)
     run_passes(model, passes)
     refuse_lost(passes, model.source)
-    result, written = writer.to_wire(model, model.main, level=level, evaluate=_evaluate)
+    result, written = writer.to_wire(model, model.main, level=level, evaluate=evaluate)
     forget_extents([*model.graph.inputs, *model.graph.outputs], names)
     notes += [
         f"`{name}` has no dimensions, as NNAPI's tensors do: it gets the dimensions [1]"
@@ -209,47 +204,7 @@ def _keep_own_forms(passes: Sequence[Pass]) -> None:
             step.kept = (Rank,)
 
 
-def nnapi_passes(
-    layout: Pass,
-    *,
-    fold_qdq: Pass | None = None,
-    in_floats: bool = False,
-    wide: bool = False,
-    level: int,
-) -> list[Pass]:
-    """The passes that bring a graph into the form that the NNAPI writer takes, in order.
-
-    Those for TFLite, whose operations NNAPI's are made after, less what is for TFLite's kernels.
-    With ``wide`` 16-bit codes become floats inside.
-    From level 3 on NNAPI computes with float16, from level 4 on it knows signed codes.
-    """
-    from nnconv.passes.hybrids import HybridsPass
-    from nnconv.passes.narrow_numbers import NarrowNumbersPass
-    from nnconv.passes.prune import PrunePass
-    from nnconv.passes.regroup import RegroupPass
-    from nnconv.passes.resign import ResignPass
-    from nnconv.passes.resize_factors import ResizeFactorsPass
-    from nnconv.passes.split_columns import SplitColumnsPass
-    from nnconv.passes.split_complex import SplitComplexPass
-    from nnconv.passes.tidy import TidyPass
-    from nnconv.passes.to_floats import ToFloatsPass
-    from nnconv.passes.unsign import UnsignPass
-    from nnconv.passes.widen_codes import WidenCodesPass, WidenWeightsPass
-    from nnconv.passes.widen_halves import WidenHalvesPass
-
-    left_out: tuple[type[Pass], ...] = (HybridsPass, ResignPass, SplitColumnsPass)
-    if level >= _HALVES_LEVEL:
-        left_out += (WidenHalvesPass,)
-    whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats)
-    kept = [step for step in whole if not isinstance(step, left_out)]
-    floats: list[Pass] = [ToFloatsPass(wide=True), PrunePass()] if wide else []
-    signs: list[Pass] = [UnsignPass(back=level >= _SIGNS_LEVEL), TidyPass(settled=True)]
-    parts: list[Pass] = [SplitComplexPass(), PrunePass(), WidenCodesPass()]
-    shapes: list[Pass] = [RegroupPass(), ResizeFactorsPass(), NarrowNumbersPass()]
-    return [*kept[:_BEFORE], *shapes, *parts, *floats, *kept[_BEFORE:], WidenWeightsPass(), *signs]
-
-
-_HALVES_LEVEL, _LAYOUTS_LEVEL, _SIGNS_LEVEL = 3, 3, 4
+_LAYOUTS_LEVEL = 3
 
 
 def to_nnrt(
@@ -289,113 +244,11 @@ def to_nnrt(
     fold = FoldQdqPass()
     names = name_extents(model)
     run_passes(model, nnrt_passes(layout, fold_qdq=fold, in_floats=quant == "float"))
-    result, written = writer.to_wire(model, model.main, api=version, evaluate=_evaluate)
+    result, written = writer.to_wire(model, model.main, api=version, evaluate=evaluate)
     forget_extents([*model.graph.inputs, *model.graph.outputs], names)
     give_dimension(model.graph.outputs)
     written.notes.extend(fold.notes)
     return Lowered(result, written, layout.moved_io)
-
-
-def nnrt_passes(
-    layout: Pass, *, fold_qdq: Pass | None = None, in_floats: bool = False
-) -> list[Pass]:
-    """The passes that bring a graph into the form that the NNRt writer takes, in order.
-
-    Those for TFLite, less those for its kernels; NNRt has float16, and signed codes alone.
-    """
-    from nnconv.passes.hybrids import HybridsPass
-    from nnconv.passes.prune import PrunePass
-    from nnconv.passes.regroup import RegroupPass
-    from nnconv.passes.resign import ResignPass
-    from nnconv.passes.resize_factors import ResizeFactorsPass
-    from nnconv.passes.split_columns import SplitColumnsPass
-    from nnconv.passes.split_complex import SplitComplexPass
-    from nnconv.passes.widen_codes import WidenCodesPass, WidenWeightsPass
-    from nnconv.passes.widen_halves import WidenHalvesPass
-
-    left_out = (HybridsPass, SplitColumnsPass, WidenHalvesPass)
-    resign = ResignPass(whole=True)
-    whole = tflite_passes(layout, fold_qdq=fold_qdq, in_floats=in_floats, resign=resign)
-    parts: list[Pass] = [RegroupPass(), ResizeFactorsPass(), SplitComplexPass(), PrunePass()]
-    kept = [step for step in whole if not isinstance(step, left_out)]
-    return [*kept[:_BEFORE], *parts, WidenCodesPass(), *kept[_BEFORE:], WidenWeightsPass()]
-
-
-_BEFORE = 5
-"""So many passes for TFLite, up to those that look at known extents, work with int64."""
-
-
-def tflite_passes(
-    layout: Pass,
-    *,
-    fold_qdq: Pass | None = None,
-    in_floats: bool = False,
-    resign: Pass | None = None,
-) -> list[Pass]:
-    """The passes that bring a graph into the form that the TFLite writer takes, in order.
-
-    With ``in_floats`` quantized graphs compute in floats. The passes ``fold_qdq``, which
-    remembers what can't work on codes, and ``resign`` are the plain ones unless given.
-    """
-    from nnconv.passes.fold_constants import FoldConstantsPass
-    from nnconv.passes.fold_dynamic import FoldDynamicPass
-    from nnconv.passes.fold_pads import FoldPadsPass
-    from nnconv.passes.fold_qdq import FoldQdqPass
-    from nnconv.passes.fold_scales import FoldScalesPass
-    from nnconv.passes.fuse_activations import FuseActivationsPass
-    from nnconv.passes.group_norms import GroupNormsPass
-    from nnconv.passes.hybrids import HybridsPass
-    from nnconv.passes.join_codes import JoinCodesPass
-    from nnconv.passes.join_products import JoinProductsPass
-    from nnconv.passes.merge_equal import MergeEqualPass
-    from nnconv.passes.narrow_indices import NarrowIndicesPass
-    from nnconv.passes.pixel_shuffles import PixelShufflesPass
-    from nnconv.passes.prune import PrunePass
-    from nnconv.passes.raise_rows import RaiseRowsPass
-    from nnconv.passes.resign import ResignPass
-    from nnconv.passes.resize_axes import ResizeAxesPass
-    from nnconv.passes.respell import RespellPass
-    from nnconv.passes.respell_means import RespellMeansPass
-    from nnconv.passes.respell_moves import RespellMovesPass
-    from nnconv.passes.spell_dynamic import SpellDynamicPass
-    from nnconv.passes.split_columns import SplitColumnsPass
-    from nnconv.passes.tidy import TidyPass
-    from nnconv.passes.to_floats import ToFloatsPass
-    from nnconv.passes.whole_quotients import WholeQuotientsPass
-    from nnconv.passes.widen_halves import WidenHalvesPass
-
-    return [
-        PrunePass(),
-        JoinCodesPass(),
-        NarrowIndicesPass(),
-        FoldConstantsPass(_evaluate, empty=True),
-        ResizeAxesPass(),
-        WidenHalvesPass(),
-        *([ToFloatsPass(), FoldDynamicPass()] if in_floats else [SpellDynamicPass()]),
-        PrunePass(),
-        RespellPass(),
-        RespellMovesPass(),
-        WholeQuotientsPass(),
-        TidyPass(),
-        GroupNormsPass(),
-        JoinProductsPass(),
-        FoldScalesPass(),
-        FuseActivationsPass(),
-        fold_qdq or FoldQdqPass(),
-        *([] if in_floats else [HybridsPass()]),
-        PrunePass(),
-        MergeEqualPass(),
-        FuseActivationsPass(),
-        RaiseRowsPass(),
-        PixelShufflesPass(),
-        FoldPadsPass(),
-        layout,
-        resign or ResignPass(),
-        TidyPass(settled=True),
-        SplitColumnsPass(),
-        RespellMeansPass(),
-        PrunePass(),
-    ]
 
 
 def to_onnx(
@@ -445,47 +298,6 @@ def to_onnx(
             raise
         result, written = writer.to_wire(model, model.main, opset=max(least), resign=resign)
     return Lowered(result, written, layout.moved_io)
-
-
-def onnx_passes(layout: Pass, *, moves_edge: bool = False, in_floats: bool = False) -> list[Pass]:
-    """The passes that bring a graph into the form that the ONNX writer takes, in order.
-
-    With ``moves_edge`` the layout pass moves the interface too: no input then needs a transpose.
-    With ``in_floats`` quantized graphs compute in floats.
-    """
-    from nnconv.passes.fold_constants import FoldConstantsPass
-    from nnconv.passes.fold_dilation import FoldDilationPass
-    from nnconv.passes.fold_pads import FoldPadsPass
-    from nnconv.passes.merge_columns import MergeColumnsPass
-    from nnconv.passes.move_codes import MoveCodesPass
-    from nnconv.passes.prune import PrunePass
-    from nnconv.passes.respell_norms import RespellNormsPass
-    from nnconv.passes.tidy import TidyPass
-    from nnconv.passes.to_floats import ToFloatsPass
-    from nnconv.passes.widen_channels import WidenChannelsPass
-
-    return [
-        PrunePass(),
-        FoldConstantsPass(_evaluate),
-        *([ToFloatsPass(), PrunePass()] if in_floats else []),
-        TidyPass(),
-        RespellNormsPass(),
-        PrunePass(),
-        FoldDilationPass(),
-        FoldPadsPass(),
-        *([] if moves_edge else [MergeColumnsPass()]),
-        WidenChannelsPass(),
-        layout,
-        MoveCodesPass(),
-        TidyPass(settled=True),
-        PrunePass(),
-    ]
-
-
-def _evaluate(node: Node, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
-    """One node on arrays, by the reference kernels: most models never come here."""
-    results: list[np.ndarray] = import_module(REFERENCE).run_node(node, arrays)
-    return results
 
 
 LOWERINGS: dict[str, Callable[..., Lowered[Any]]] = {

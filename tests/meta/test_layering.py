@@ -9,7 +9,7 @@ from meta.sources import package_sources, sources
 
 OPS = ("nnconv.errors", "nnconv.ir", "nnconv.ops")
 FORMATS = (*OPS, "nnconv.formats")
-LOWERED = (*FORMATS, "nnconv.lowering", "nnconv.passes")
+LOWERED = (*FORMATS, "nnconv.lowering", "nnconv.passes", "nnconv.pipelines")
 
 LAYERS = {
     "nnconv.errors": (),
@@ -20,7 +20,8 @@ LAYERS = {
     "nnconv.decompositions": OPS,
     "nnconv.formats": (*OPS, "nnconv.decompositions", "nnconv.schemas"),
     "nnconv.schemas": (),
-    "nnconv.lowering": (*FORMATS, "nnconv.passes"),
+    "nnconv.pipelines": (*OPS, "nnconv.passes"),
+    "nnconv.lowering": (*FORMATS, "nnconv.passes", "nnconv.pipelines"),
     "nnconv.backends": (*LOWERED, "nnconv.checks"),
     "nnconv.outlive": ("nnconv.errors",),
     "nnconv.diff": (*LOWERED, "nnconv.backends", "nnconv.outlive"),

@@ -30,10 +30,11 @@ from nnconv.ir import Builder, DType, Layout, Value
 from nnconv.ir.clone import clone_model
 from nnconv.ir.graph import unique_names
 from nnconv.ir.verifier import verify_model
-from nnconv.lowering import nnapi_passes, to_nnapi
+from nnconv.lowering import to_nnapi
 from nnconv.passes.base import run_passes
 from nnconv.passes.layout import LayoutPass
 from nnconv.passes.to_floats import WIDE, computes_wide_codes
+from nnconv.pipelines import nnapi_passes
 from support.spine import random_array
 from support.tflite_spine import Expected, Feeds, assert_outputs, model_of
 

@@ -32,9 +32,9 @@ from nnconv.formats.onnx.writer import LEAST_OPSET, NEWEST_OPSET
 from nnconv.ir import Builder, DType, Layout, Model, Value
 from nnconv.ir.clone import clone_model
 from nnconv.ir.verifier import verify_model
-from nnconv.lowering import onnx_passes
 from nnconv.passes.base import run_passes
 from nnconv.passes.layout import LayoutPass
+from nnconv.pipelines import onnx_passes
 from support.spine import onnx_ops, random_array, run_onnx
 from support.tflite_spine import TfliteCase, compare_case, model_of, typed
 

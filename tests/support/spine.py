@@ -33,9 +33,9 @@ from nnconv.formats.tflite.reader import read
 from nnconv.ir import DType, Layout, Model, Value
 from nnconv.ir.clone import clone_model
 from nnconv.ir.verifier import verify_model
-from nnconv.lowering import onnx_passes
 from nnconv.passes.base import run_passes
 from nnconv.passes.layout import LayoutPass
+from nnconv.pipelines import onnx_passes
 from support.compare import assert_match
 from support.litert import run_litert
 from support.litert_worker import worker

@@ -31,9 +31,9 @@ from nnconv.formats.tflite.reader import read
 from nnconv.ir import Builder, Graph, Layout, Model, Signature, Value
 from nnconv.ir.clone import clone_model
 from nnconv.ir.verifier import verify_model
-from nnconv.lowering import tflite_passes
 from nnconv.passes.base import run_passes
 from nnconv.passes.layout import LayoutPass
+from nnconv.pipelines import tflite_passes
 from support.compare import assert_match
 from support.flatbuffer_verifier import verify
 from support.litert import RESOLVERS
