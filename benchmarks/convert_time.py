@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from measure import OTHER, Cost, cheapest, models, nnconv_command, other_command, print_rows
+from measure import OTHER, Cost, cheapest, models, nnconv_command, other_command, place, print_rows
 
 
 class Limits(NamedTuple):
@@ -43,7 +43,7 @@ LIMITS = {
 def main() -> int:
     """Measure and print; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("places", nargs="+", metavar="FOLDER_OR_MODEL")
+    parser.add_argument("places", nargs="+", type=place, metavar="FOLDER_OR_MODEL")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     rows, seen, others, over = [], [], [], []

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from measure import OTHER, cost_of, models, other_command, print_rows
+from measure import OTHER, cost_of, models, other_command, place, print_rows
 from nnconv.backends import Executable
 
 import nnconv
@@ -198,7 +198,7 @@ def measure_apart(path: Path, *options: str) -> Row | None:
 def main() -> int:
     """Measure and print; returns the exit code: 1 where a class's mean is above its limit."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("places", nargs="+", metavar="FOLDER_OR_MODEL")
+    parser.add_argument("places", nargs="+", type=place, metavar="FOLDER_OR_MODEL")
     parser.add_argument("--seconds", type=float, default=2.0, help="spent on each model")
     parser.add_argument("--least-ops", type=int, default=8, help="smaller models are left out")
     parser.add_argument("--input-shape", action="append", default=[], metavar="NAME=1,3,320,320")
@@ -208,7 +208,7 @@ def main() -> int:
     if options.row:
         with tempfile.TemporaryDirectory() as folder:
             row = measure(
-                Path(options.places[0]),
+                options.places[0],
                 Path(folder),
                 seconds=options.seconds,
                 least_ops=options.least_ops,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -48,12 +49,22 @@ def cheapest(command: Sequence[str], rounds: int) -> Cost | None:
     return Cost(*(min(values) for values in zip(*good, strict=True)))
 
 
-def models(places: Iterable[str]) -> list[Path]:
+def place(text: str) -> Path:
+    """A file or folder that an argument names."""
+    path = Path(text)
+    if not path.exists():
+        raise argparse.ArgumentTypeError(f"there is no {text}")
+    if path.is_file() and path.suffix not in OTHER:
+        raise argparse.ArgumentTypeError(f"{text} is neither {' nor '.join(OTHER)}")
+    return path
+
+
+def models(places: Iterable[Path]) -> list[Path]:
     """The .tflite and .onnx files named, and those in folders named, in order of name."""
     found: set[Path] = set()
-    for place in map(Path, places):
-        inside = (p for suffix in OTHER for p in place.rglob(f"*{suffix}"))
-        found.update(inside if place.is_dir() else [place])
+    for path in places:
+        inside = (p for suffix in OTHER for p in path.rglob(f"*{suffix}"))
+        found.update(inside if path.is_dir() else [path])
     return sorted(found, key=lambda path: (path.name, path))
 
 

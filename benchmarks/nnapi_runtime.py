@@ -16,6 +16,7 @@ or nothing, by chance. Exits with 1 where a limit is exceeded.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import multiprocessing
 import os
@@ -349,7 +350,11 @@ def measure_compile(kind: str, folder: Path) -> dict[str, float]:
 
 def main() -> int:
     """Measure and report; 1 if a limit is exceeded."""
-    kinds = sys.argv[1:] or KINDS
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
+    kinds = parser.parse_args().kinds or list(KINDS)
+    if wrong := [kind for kind in kinds if kind not in KINDS]:
+        parser.error(f"there is no {', '.join(wrong)}; kinds are {', '.join(KINDS)}")
     with tempfile.TemporaryDirectory() as name:
         found = {"compute": measure_compute(Path(name))}
         found |= {kind: measure_compile(kind, Path(name)) for kind in kinds}

@@ -302,10 +302,16 @@ def main(fuzzer: Fuzzer, description: str) -> int:
     parser.add_argument("--largest", type=int, default=2**23, help="leave out larger files (bytes)")
     parser.add_argument("--keep", type=Path, help="folder for the files of failed cases")
     limits = parser.parse_args()
+    if missing := [str(path) for path in limits.models if not path.exists()]:
+        parser.error(f"there is no {', '.join(missing)}")
+    try:
+        fuzzer.target(limits.target)
+    except (ImportError, AttributeError, ValueError) as error:
+        parser.error(f"--target {limits.target}: {error}; known are {', '.join(targets)}")
     found = [f for m in limits.models for f in (m.rglob(f"*{suffix}") if m.is_dir() else [m])]
     paths = sorted(path for path in found if path.stat().st_size <= limits.largest)
     if not paths:
-        parser.error(f"no {suffix} file there")
+        parser.error(f"no {suffix} file of at most {limits.largest} bytes there")
 
     corpus = fuzzer.corpus(paths, limits.seed, limits.changes)
     counts: collections.Counter[str] = collections.Counter()

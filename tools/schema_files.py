@@ -36,8 +36,12 @@ def write_or_compare(
     parser.add_argument("folder", type=Path, help="the folder of reference data")
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     arguments = parser.parse_args()
+    try:
+        texts = files(arguments.folder)
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
     stale = 0
-    for name, text in files(arguments.folder).items():
+    for name, text in texts.items():
         path = target / name
         if not arguments.check:
             path.write_text(text, encoding="utf-8")
