@@ -222,9 +222,12 @@ def describe_array(name: str, array: np.ndarray) -> dict[str, Any]:
 
 def describe_report(report: ConversionReport) -> Iterator[str]:
     """Give a conversion's report as lines: the outcome, the interface, then what is unusual."""
-    version = f", opset {report.opset}" if report.opset else ""
-    if report.feature_level:
-        version = f", feature level {report.feature_level}"
+    versions = (
+        (", opset", report.opset),
+        (", feature level", report.feature_level),
+        (", API version", report.api),
+    )
+    version = "".join(f"{kind} {number}" for kind, number in versions if number)
     yield (
         f"{report.source} ({report.source_format}) -> {report.target} "
         f"({report.target_format}{version}): {sum(report.counts.values())} nodes"

@@ -46,6 +46,7 @@ class ConversionReport:
         moved_io: inputs and outputs whose layout changed on request.
         opset: the ONNX opset written.
         feature_level: the least NNAPI feature level at which the written model is valid.
+        api: the version of NNRt's API that the model is written for.
         counts: how many nodes of each type were written.
         notes: what a user should know besides.
         verification: what comparing the two files gave; None if it wasn't asked for.
@@ -64,6 +65,7 @@ class ConversionReport:
     moved_io: list[str] = field(default_factory=list)
     opset: int | None = None
     feature_level: int | None = None
+    api: int | None = None
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     verification: Verification | None = None
@@ -299,6 +301,8 @@ def _tell_written(report: ConversionReport, lowered: Lowered[Any], entry: Signat
         from nnconv.formats.nnapi.check import least_level
 
         report.feature_level = least_level(lowered.model)
+    if report.target_format == "nnrt":
+        report.api = lowered.model.api
     report.renamed = lowered.written.renamed
     report.moved_io = lowered.moved_io
     report.notes += lowered.written.notes

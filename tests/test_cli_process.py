@@ -64,6 +64,30 @@ def test_convert_json_is_one_object(good, target):
     assert seen["counts"] == {"Abs": 1, "Neg": 1}
 
 
+@pytest.mark.parametrize(
+    ("target", "options", "key", "version", "words"),
+    [
+        ("m.onnx", ["--opset", "17"], "opset", 17, "onnx, opset 17"),
+        ("m.nnapi", [], "feature_level", 3, "nnapi, feature level 3"),
+        ("m.nnrt", [], "api", 2, "nnrt, API version 2"),
+        ("m.nnrt", ["--api", "v1"], "api", 1, "nnrt, API version 1"),
+        ("m.tflite", [], None, None, "tflite)"),
+    ],
+)
+def test_the_version_written_is_told(target, options, key, version, words, tmp_path, capsys):
+    path = tmp_path / "source.tflite"
+    path.write_bytes(build("EXP"))
+    arguments = ["convert", str(path), str(tmp_path / target), *options]
+    assert main(arguments) == ExitCode.OK
+    assert f"({words}" in capsys.readouterr().out
+    assert main([*arguments, "--json"]) == ExitCode.OK
+    seen = json.loads(capsys.readouterr().out)
+    told = {name: seen[name] for name in ("opset", "feature_level", "api")}
+    assert {name: number for name, number in told.items() if number is not None} == (
+        {key: version} if key else {}
+    )
+
+
 @pytest.mark.parametrize("command", ["devices", "ops"])
 def test_lists_are_json_on_request(command):
     done = nnconv_process(command, "--json")
