@@ -1,6 +1,8 @@
 """What inspect and run show of a model; the model is made here, the device is a stand-in."""
 
+import io
 import json
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -41,6 +43,19 @@ class Doubler:
     def run(self, feeds):
         self.feeds = feeds
         return {"scope/y:0": feeds["x"] * 2, "scope_y_0": feeds["a=b"]}
+
+
+def saved(array):
+    """The bytes of an .npy file."""
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=True)
+    return file.getvalue()
+
+
+def stated(header):
+    """An .npy file that has this header and nothing behind it."""
+    text = header.encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
 
 
 @pytest.fixture
@@ -140,33 +155,45 @@ def test_run_feeds_the_files_and_saves_the_outputs(path, device, arrays, tmp_pat
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"", "can't be read as .npy"),
-        (b"not an array", "can't be read as .npy"),
-        (b"\x93NUMPY\x01\x00\xff\xff{", "can't be read as .npy"),
-        (None, "can't be read as .npy"),
+        (b"", "doesn't begin as .npy files do"),
+        (b"not an array", "doesn't begin as .npy files do"),
+        (pickle.dumps(np.zeros(3)), "doesn't begin as .npy files do"),
+        (b"\x93NUMPY\x01\x00\xff\xff{", "is broken"),
+        (stated("{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}"), "is broken"),
+        (
+            stated("{'descr': '<f4', 'fortran_order': False, 'shape': (9" + "9" * 30 + ",)}"),
+            "is broken",
+        ),
+        (stated("{'descr': (), 'fortran_order': False, 'shape': ()}"), "is broken"),
+        (stated("{'descr': '<f4', 'shape': ((((("), "is broken"),
+        (stated("[" * 5000), "is broken"),
+        (stated(" " * 20000), "is broken"),
+        (saved(np.array([{"code": "runs"}], object)), "holds Python objects"),
+        (saved(np.zeros(2, [("a", "O")])), "holds Python objects"),
+        (b"PK\x03\x04 and no more", "is an archive"),
+        (None, "No such file"),
     ],
 )
-def test_bad_input_file_is_a_usage_error(path, tmp_path, capsys, content, complaint):
+@pytest.mark.parametrize("command", ["run", "diff"])
+def test_bad_input_file_is_a_usage_error(command, path, tmp_path, capsys, content, complaint):
     file = tmp_path / "bad.npy"
     if content is not None:
         file.write_bytes(content)
-    assert main(["run", path, "--input", f"x={file}"]) == ExitCode.USAGE
-    assert complaint in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("device")
-def test_pickled_input_file_is_refused(path, tmp_path, capsys):
-    file = tmp_path / "bad.npy"
-    np.save(file, np.array([{"code": "runs"}], object), allow_pickle=True)
-    assert main(["run", path, "--input", f"x={file}"]) == ExitCode.USAGE
-    assert "allow_pickle" in capsys.readouterr().err
+    arguments = [path, *([path] if command == "diff" else []), "--input", f"x={file}"]
+    assert main([command, *arguments]) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert complaint in told
+    assert f"--input x: {file} can't be read as .npy: " in told
+    assert "allow_pickle" not in told
 
 
 @pytest.mark.usefixtures("device")
 def test_archive_of_arrays_is_refused(path, tmp_path, capsys):
     np.savez(tmp_path / "many.npz", a=np.zeros(1))
     assert main(["run", path, "--input", f"x={tmp_path / 'many.npz'}"]) == ExitCode.USAGE
-    assert "np.save" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "is an archive" in told
+    assert "np.save" in told
 
 
 @pytest.mark.usefixtures("device")
