@@ -52,10 +52,6 @@ class Reason(enum.Enum):
     """A custom op whose meaning isn't known."""
 
 
-GIVE_SHAPES = "Give the shapes of the inputs (--input-shape)."
-"""The hint where something isn't known that follows from the extents of the inputs."""
-
-
 class NnconvError(Exception):
     """Base of all errors that nnconv raises for a user's input or request."""
 

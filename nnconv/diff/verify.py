@@ -21,6 +21,7 @@ from nnconv.diff.inputs import random_array
 from nnconv.diff.meanings import meanings
 from nnconv.diff.worker import Job, Outcome
 from nnconv.errors import BackendError
+from nnconv.formats.hints import open_names, shapes_hint
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Model, Value
 from nnconv.ir.quant import Quant
@@ -360,8 +361,8 @@ def _run_source(
 def _unverified(report: Converted, model: Model, why: str) -> BackendError:
     """What to raise for a source that doesn't run, maybe as open extents didn't fit together."""
     hint = f"The conversion itself is complete: {report.target} is written."
-    if any(static_shape(v.shape) is None for v in model.inputs):
-        hint += " Extents that must fit together can be given (--input-shape)."
+    if asked := shapes_hint(open_names(model.inputs)):
+        hint += f" Extents must fit together. {asked}"
     return BackendError(f"{report.source} can't be verified: {why}", hint=hint)
 
 

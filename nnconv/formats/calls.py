@@ -15,6 +15,7 @@ import numpy as np
 
 from nnconv.errors import InvalidModelError, UnsupportedError, UnsupportedItem, UsageError
 from nnconv.formats.findings import BrokenModelError, Finding, Step, run_order
+from nnconv.formats.hints import naming
 from nnconv.formats.source import Integer, Number, OpSource
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -182,7 +183,8 @@ def imported(scope: StepImport, outputs: Sequence[int]) -> Model:
     if scope.faults:
         raise BrokenModelError(list(dict.fromkeys(scope.faults)), path=scope.path)
     if scope.unsupported:
-        raise UnsupportedError(dict.fromkeys(scope.unsupported), path=scope.path)
+        items = naming(scope.unsupported, scope.graph.inputs)
+        raise UnsupportedError(dict.fromkeys(items), path=scope.path)
     entry = Signature(
         "",
         scope.graph,

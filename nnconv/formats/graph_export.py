@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from nnconv.decompositions.base import Evaluate, Refused, replace
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
+from nnconv.formats.hints import open_names, shapes_hint
 from nnconv.formats.written import Written
 from nnconv.ir.builder import Builder, Means
 from nnconv.ir.dtype import DType
@@ -25,9 +26,6 @@ from nnconv.ops.shape import Identity
 
 FLOAT32 = frozenset({DType.FLOAT32})
 NO_TYPES: frozenset[DType] = frozenset()
-
-_MOST_LISTED = 8
-"""So many inputs are named at most."""
 
 MOST_STEPS = 24
 """How often what a node was replaced by may itself be replaced."""
@@ -181,8 +179,7 @@ class GraphExport(ABC):
         Returns what couldn't be exported.
         """
         if self.file.open_inputs is None:  # bodies come later
-            unknown = (value for value in graph.inputs if static_shape(value.shape) is None)
-            self.file.open_inputs = [value.name for value in unknown]
+            self.file.open_inputs = open_names(graph.inputs)
         refused: list[UnsupportedItem] = []
         for node in graph.nodes:
             refused += self._export(node, ())
@@ -242,9 +239,7 @@ class GraphExport(ABC):
         ends = (value for value in (*node.inputs, *node.outputs) if value is not None)
         if not names or all(static_shape(value.shape) is not None for value in ends):
             return ""
-        listed = ", ".join(f"`{name}`" for name in names[:_MOST_LISTED])
-        more = ", ..." if len(names) > _MOST_LISTED else ""
-        return f"Giving the shape of {listed}{more} (--input-shape) may help."
+        return shapes_hint(names)
 
     def _stand_in(self, node: Node) -> None:
         for value in node.outputs:

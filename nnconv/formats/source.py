@@ -17,13 +17,13 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from nnconv.errors import (
-    GIVE_SHAPES,
     GraphError,
     InvalidModelError,
     Reason,
     UnsupportedError,
     UnsupportedItem,
 )
+from nnconv.formats.hints import GIVE_SHAPES
 from nnconv.ir.builder import Builder, infer
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Value

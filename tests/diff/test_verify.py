@@ -376,7 +376,7 @@ def test_extents_that_are_named_as_sums_fit_together(tmp_path):
 
 def test_extents_that_do_not_fit_together_can_be_given(tmp_path):
     source, target = with_a_past(tmp_path, 5), tmp_path / "past.tflite"
-    with pytest.raises(BackendError, match="--input-shape"):
+    with pytest.raises(BackendError, match=r"the shape of `x`, `past`, `mask` \(--input-shape"):
         nnconv.convert(source, target, verify=True)
     shapes = {"x": (1, 2), "past": (1, 3), "mask": (1, 5)}
     assert nnconv.convert(source, target, verify=True, input_shapes=shapes).verified

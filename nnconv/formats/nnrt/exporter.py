@@ -23,8 +23,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nnconv.decompositions.base import Refused, decompositions_of
-from nnconv.errors import GIVE_SHAPES, Reason, UnsupportedItem
+from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.graph_export import FileExport, data_operands, own_outputs
+from nnconv.formats.hints import shapes_hint
 from nnconv.formats.indexed import IndexedExport, Ref
 from nnconv.formats.nnrt.check import (
     MOST_BYTES,
@@ -401,7 +402,7 @@ def _unread_scales(value: Value) -> str | None:
 def _item(op: str, value: Value, fault: str) -> UnsupportedItem:
     return UnsupportedItem(
         op=op, where=f"`{value.name}`", why=f"it {fault}", reason=Reason.IMPOSSIBLE,
-        hint=GIVE_SHAPES if "rank" in fault else "",
+        hint=shapes_hint([value.name]) if "rank" in fault else "",
     )  # fmt: skip
 
 

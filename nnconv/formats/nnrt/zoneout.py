@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnconv.formats.hints import GIVE_SHAPES
 from nnconv.formats.nnrt.importer import Source
 from nnconv.ir.graph import Value
 from nnconv.ops import elementwise as e
@@ -40,7 +41,7 @@ def zoned_layer(
     if not isinstance(steps, int) or not 0 < steps <= MOST_STEPS:
         raise s.unsupported(
             "zoneout in a layer whose number of steps isn't known, or very great",
-            hint="Give the shape of its input (--input-shape).",
+            hint=GIVE_SHAPES,
         )
     found = [_direction(s, inputs, zoneout, number, steps) for number in range(directions)]
     columns, last, cells = zip(*found, strict=True)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from nnconv.errors import InvalidModelError, UnsupportedError, UsageError
+from nnconv.formats.hints import naming
 from nnconv.formats.onnx import decode, wire
 from nnconv.formats.onnx.codes import restore_codes
 from nnconv.formats.onnx.graph import FileImport, GraphImport
@@ -54,7 +55,8 @@ def read(
             f"with the shapes given for {', '.join(map(repr, shapes))}: {error.message}"
         ) from error
     if scope.unsupported:
-        raise UnsupportedError(dict.fromkeys(scope.unsupported), path=path)
+        items = naming(scope.unsupported, graph.inputs)
+        raise UnsupportedError(dict.fromkeys(items), path=path)
     narrow_moves(graph)
     restore_codes(graph, noted_quants(model.metadata))
     _adopt_parameters(graph)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnconv.errors import GIVE_SHAPES
+from nnconv.formats.hints import GIVE_SHAPES
 from nnconv.formats.onnx.bounds import bounded_elements
 from nnconv.formats.onnx.exact import extreme, select
 from nnconv.formats.onnx.exporter import Target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnconv.decompositions.base import Recorder, decompositions_of
 from nnconv.decompositions.refit import in_floats
-from nnconv.errors import GIVE_SHAPES
+from nnconv.formats.hints import GIVE_SHAPES
 from nnconv.formats.onnx.exporter import Target, exporter_of
 from nnconv.ir.builder import Means
 from nnconv.ir.graph import Node

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
+from nnconv.formats.hints import naming
 from nnconv.formats.marks import RELAXED
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Target
@@ -49,7 +50,8 @@ def to_wire(
     output_names = _reserve_outputs(signature, target, report)
     refused = target.run(graph)
     if refused:
-        raise UnsupportedError(dict.fromkeys(refused), path=model.source)
+        items = naming(refused, graph.inputs)
+        raise UnsupportedError(dict.fromkeys(items), path=model.source)
     outputs = bind_outputs(graph, target, output_names)
     report.inputs, report.outputs = [i.name for i in inputs], output_names
     for node in target.nodes:

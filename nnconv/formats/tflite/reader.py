@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nnconv.errors import InvalidModelError, UnsupportedError, UnsupportedItem, UsageError
+from nnconv.formats.hints import naming
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite.subgraph import SubgraphImport
 from nnconv.formats.tflite.variables import FileVariables
@@ -160,7 +161,7 @@ def _import_entry(
     scope = SubgraphImport(file, entry.subgraph, shapes=shapes, shared=shared)
     graph = scope.run()
     scope.variables.close(graph)
-    unsupported += scope.unsupported
+    unsupported += naming(scope.unsupported, graph.inputs)
     out_index = {index: name for name, index in entry.outputs}
     return Signature(
         entry.key,

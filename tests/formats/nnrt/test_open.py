@@ -77,7 +77,7 @@ def test_same_padding_is_none_where_windows_leave_gaps(
 @pytest.mark.parametrize("op", ["AVG_POOL", "MAX_POOL"])
 def test_gaps_between_larger_windows_of_open_images_are_refused_in_onnx(op: str) -> None:
     model = import_model(_same_padded(op, 3, 5))
-    with pytest.raises(UnsupportedError, match=r"steps of .*input-shape"):
+    with pytest.raises(UnsupportedError, match=r"steps of .*the shape of `\w+` \(--input-shape"):
         nnconv.compile(model, "onnxruntime:cpu")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnconv.errors import GIVE_SHAPES
 from nnconv.formats.nnapi.exporter import Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
@@ -75,7 +74,7 @@ def export_top_k(node: Node, t: Target) -> None:
         return
     extent = (x.shape or ())[op.axis]
     if not isinstance(extent, int):
-        raise t.refused("of equals TOPK_V2 takes the last first", hint=GIVE_SHAPES)
+        raise t.refused("of equals TOPK_V2 takes the last first")
     backward = t.ints(range(extent - 1, -1, -1))
     turned = {"input": x, "axis": op.axis, "indices": backward}
     numbers = t.result("GATHER", turned, TensorType(x.dtype, x.shape, x.quant))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nnconv.errors import GIVE_SHAPES
+from nnconv.formats.hints import GIVE_SHAPES
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.formats.nnapi.imports.conv import image_dims
 from nnconv.formats.nnapi.types import OperandCode

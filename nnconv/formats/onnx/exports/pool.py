@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nnconv.formats.hints import GIVE_SHAPES
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.exports.conv import pads
 from nnconv.formats.onnx.exports.reduce import reduced
@@ -63,7 +64,7 @@ def _check_gaps(op: _Pools | p.L2Pool2D, t: Target) -> None:
     if any(size < step for size, step in zip(reach, op.stride, strict=True)):
         raise t.unsupported(
             f"windows of {list(reach)} in steps of {list(op.stride)} keep an open extent",
-            hint="Give the shape of its input (--input-shape).",
+            hint=GIVE_SHAPES,
         )
 
 

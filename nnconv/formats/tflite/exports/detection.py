@@ -46,8 +46,7 @@ def export_select_boxes(node: Node, t: Target) -> None:
     """One NON_MAX_SUPPRESSION for each class of each picture."""
     t.require(node, plain=FLOAT32, operands=[i for i in (0, 1, 3, 4) if i < len(node.inputs)])
     raise t.refused(
-        "TFLite takes the boxes of one class",
-        hint="The ranks of boxes and scores must be known (--input-shape).",
+        "TFLite takes the boxes of one class; of more the ranks of boxes and scores must be known"
     )
 
 

@@ -12,8 +12,7 @@ def export_regions(node: Node, t: Target) -> None:
     """Decomposed in float32, as far as all extents are known."""
     t.require(node, plain=FLOAT32)
     raise t.refused(
-        f"TFLite has no {node.op.name}",
-        hint="The numbers of images, regions and classes must be known (--input-shape).",
+        f"TFLite has no {node.op.name}: the numbers of images, regions and classes must be known"
     )
 
 

@@ -28,8 +28,8 @@ def export_transform(node: Node, t: Target) -> None:
     assert isinstance(op, Dft)
     t.require(node, plain=FLOAT32, operands=(0,))
     raise t.refused(
-        "TFLite transforms real values over two dimensions alone",
-        hint="The number of parts must be known (--input-shape).",
+        "TFLite transforms real values over two dimensions alone, else the number of parts must be "
+        "known"
     )
 
 
