@@ -1,7 +1,10 @@
-"""What the documents say exists: commands, options, files."""
+"""What the documents say exists: commands, options, files; what they show of Python runs."""
 
 import re
 import shlex
+import subprocess
+import sys
+import textwrap
 
 import click
 import pytest
@@ -21,6 +24,22 @@ def code_lines(text):
             fenced = not fenced
         elif fenced or line.startswith("    "):
             yield line.strip()
+
+
+def python_blocks(text):
+    """The code blocks of a document, fenced and indented, that are Python."""
+    yield from re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    for block in re.findall(r"(?:^    .*\n|^\n(?=    ))+", text, re.MULTILINE):
+        code = textwrap.dedent(block).strip("\n")
+        if re.match(r"(import|from) ", code):
+            yield code
+
+
+SNIPPETS = [
+    pytest.param(code, id=f"{document.stem}-{number}")
+    for document in DOCUMENTS
+    for number, code in enumerate(python_blocks(document.read_text(encoding="utf-8")))
+]
 
 
 def nnconv_calls(text):
@@ -47,6 +66,20 @@ def test_documented_commands_and_options_exist():
             if not options <= known:
                 wrong.append((document.name, name, sorted(options - known)))
     assert wrong == []
+
+
+def test_the_documents_show_python():
+    shown = {parameter.id.rpartition("-")[0] for parameter in SNIPPETS}
+    assert shown >= {"README", "devices", "nnapi", "nnrt"}
+
+
+@pytest.mark.parametrize("code", SNIPPETS)
+def test_what_the_documents_show_runs_as_it_stands(code, tmp_path):
+    (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_links_between_documents_resolve():
