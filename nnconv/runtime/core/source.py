@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-SAMPLE = 4096
-"""How many bytes of each end of a constant a fingerprint takes."""
+from nnconv.runtime.core.cache import sums_of
 
 
 def frozen_inputs(are_settings: Sequence[bool], level: int) -> frozenset[int]:
@@ -20,11 +19,10 @@ def frozen_inputs(are_settings: Sequence[bool], level: int) -> frozenset[int]:
     return frozenset(settings if level == 1 else settings + others[1:])
 
 
-def sampled(data: np.ndarray) -> Iterator[bytes]:
-    """Both ends of a constant."""
-    raw = np.ascontiguousarray(data.reshape(-1)).view(np.uint8)
-    yield raw[:SAMPLE].tobytes()
-    yield raw[-SAMPLE:].tobytes()
+def content(data: np.ndarray) -> Iterator[bytes]:
+    """A constant as a fingerprint takes it: all of it counts."""
+    for part in sums_of(np.ascontiguousarray(data.reshape(-1)).view(np.uint8)):
+        yield part.tobytes()
 
 
 def numbers(values: Sequence[float] | Sequence[int]) -> bytes:

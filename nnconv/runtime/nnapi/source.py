@@ -12,7 +12,7 @@ from nnconv.formats.nnapi.types import OperandCode
 from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand
 from nnconv.ir.graph import Model as IrModel
 from nnconv.runtime.core.program import Shapes
-from nnconv.runtime.core.source import digest_of, frozen_inputs, numbers, sampled
+from nnconv.runtime.core.source import content, digest_of, frozen_inputs, numbers
 from nnconv.runtime.nnapi.support import has_loops
 
 SETTINGS = frozenset(
@@ -82,7 +82,7 @@ class ModelSource:
         return Model(graph, self._model.referenced, relaxed=self._model.relaxed)
 
     def fingerprint(self) -> bytes:
-        """A digest of the model; of large constants only both ends count."""
+        """A digest of the model and all its constants."""
         return digest_of(self._texts())
 
     def _texts(self) -> Iterator[bytes]:
@@ -104,7 +104,7 @@ class ModelSource:
                     yield numbers(quant.scales)
                 data = operand.data
                 if data is not None:
-                    yield from sampled(data)
+                    yield from content(data)
 
 
 def _changed(operand: Operand, dimensions: tuple[int, ...]) -> Operand:

@@ -6,6 +6,7 @@ with a note that tells its version and device. The device's forms are ``core.cac
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from nnconv import __version__
@@ -92,7 +93,7 @@ class ModelCache:
         Raises:
             Error: INVALID_PARAMETER, there is no folder or no version; SAVE_CACHE_EXCEPTION.
         """
-        if not self.folder.is_dir():
+        if not os.path.isdir(self.folder):  # noqa: PTH112 - of any name; Path's gives errors
             raise invalid(f"{str(self.folder)!r} is no folder")
         if self.version == RESERVED:
             raise invalid(f"version {RESERVED} stands for none")

@@ -11,7 +11,7 @@ from nnconv.formats.nnrt.types import DataType
 from nnconv.formats.nnrt.wire import Graph, Tensor
 from nnconv.ir.graph import Model as IrModel
 from nnconv.runtime.core.program import Shapes
-from nnconv.runtime.core.source import digest_of, frozen_inputs, numbers, sampled
+from nnconv.runtime.core.source import content, digest_of, frozen_inputs, numbers
 
 SETTINGS = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 """The types of inputs that may say how an operation works, besides data."""
@@ -64,7 +64,7 @@ class ModelSource:
         )
 
     def fingerprint(self) -> bytes:
-        """A digest of the model; of large constants only both ends count."""
+        """A digest of the model and all its constants."""
         return digest_of(self._texts())
 
     def _texts(self) -> Iterator[bytes]:
@@ -83,7 +83,7 @@ class ModelSource:
                 yield numbers(tensor.quant.scales)
                 yield numbers(tensor.quant.zero_points)
             if tensor.data is not None:
-                yield from sampled(tensor.data)
+                yield from content(tensor.data)
 
 
 def _changed(tensor: Tensor, dimensions: tuple[int, ...], data: np.ndarray | None = None) -> Tensor:

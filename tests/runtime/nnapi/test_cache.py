@@ -17,7 +17,7 @@ from nnconv.ir import Model
 from nnconv.runtime import nnapi
 from nnconv.runtime.core import forms, program
 from nnconv.runtime.core.cache import CacheSlot
-from nnconv.runtime.nnapi import OperationCode
+from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode
 from support.nnapi_calls import TOKEN, array
 from support.nnapi_runtime import FLOAT, REFERENCE, device, finished
 
@@ -104,7 +104,7 @@ def test_an_entry_under_another_tokens_name_is_left_aside(tmp_path, writes):
     assert len(writes) == 3
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", "nothing", '{"checksum": 3}'])
+@pytest.mark.parametrize("text", ["[]", "{}", "nothing", '{"checksum": 3}', "[" * 100_000])
 def test_a_note_may_be_anything(tmp_path, writes, text):
     computes(tmp_path)
     (note,) = tmp_path.glob("*/entry.json")
@@ -112,6 +112,50 @@ def test_a_note_may_be_anything(tmp_path, writes, text):
     note.write_text(text)
     computes(tmp_path)
     assert len(writes) == 2
+
+
+def weighted(weights):
+    """The sum of both inputs, and weights."""
+    model = nnapi.Model()
+    kind = OperandType(FLOAT, weights.shape)
+    a, b, middle, constant, out = (model.add_operand(kind) for _ in range(5))
+    activation = model.add_operand(OperandType(OperandCode.INT32))
+    model.set_operand_value(constant, weights)
+    model.set_operand_value(activation, np.int32(0))
+    model.add_operation(OperationCode.ADD, [a, b, activation], [middle])
+    model.add_operation(OperationCode.ADD, [middle, constant, activation], [out])
+    model.identify_inputs_and_outputs([a, b], [out])
+    model.finish()
+    return model
+
+
+@pytest.mark.parametrize("place", [4, 5000, 9998])
+@pytest.mark.parametrize("change", ["another", "moved"])
+def test_every_weight_counts(tmp_path, writes, place, change):
+    first = np.arange(10_000, dtype=np.float32)
+    second = first.copy()
+    if change == "another":
+        second[place] += 1
+    else:
+        second[place - 4 : place + 2] = np.roll(second[place - 4 : place + 2], 2)
+    for weights in (first, second):
+        made = nnapi.Compilation.create_for_devices(weighted(weights), [device(DEVICE)])
+        made.set_caching(tmp_path, TOKEN)
+        made.finish()
+        execution = nnapi.Execution(made)
+        result = np.zeros(first.shape, np.float32)
+        for index in (0, 1):
+            execution.set_input(index, np.zeros(first.shape, np.float32))
+        execution.set_output(0, result)
+        execution.compute()
+        assert np.array_equal(result, weights)
+    assert len(writes) == 2
+
+
+@pytest.mark.parametrize("folder", ["a\0b", b"a\0b", "\ud800", "x" * 5000])
+def test_a_folder_that_cannot_be_keeps_nothing(folder, writes):
+    computes(folder)
+    assert writes == []
 
 
 def test_a_folder_that_is_missing_keeps_nothing(tmp_path, writes):

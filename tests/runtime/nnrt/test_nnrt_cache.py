@@ -9,7 +9,7 @@ from nnconv.backends import devices
 from nnconv import backends
 from nnconv.runtime import nnrt
 from nnconv.runtime.core import program
-from nnconv.runtime.nnrt import ReturnCode
+from nnconv.runtime.nnrt import OperationType, ReturnCode
 from nnconv.runtime.nnrt.cache import NAME
 from support.nnrt_runtime import ONNXRUNTIME, array, described, device_id, executor, finished
 
@@ -98,7 +98,14 @@ def noted_as(text):
 
 @pytest.mark.parametrize(
     "damage",
-    [broken, foreign, noted_as("{}"), noted_as("["), noted_as('{"checksum": 1, "version": 1}')],
+    [
+        broken,
+        foreign,
+        noted_as("{}"),
+        noted_as("["),
+        noted_as("[" * 100_000),
+        noted_as('{"checksum": 1, "version": 1}'),
+    ],
 )
 def test_what_is_damaged_is_built_anew(tmp_path, damage):
     cached(tmp_path)
@@ -129,6 +136,41 @@ def test_another_model_takes_the_place_of_one(tmp_path):
     made.set_input(0, described((1, 3)), array()[:1])
     assert made.get_output_shape(0) == (1, 3)
     assert nnrt.Executor(without_model(tmp_path)).get_output_shape(0) == (1, 3)
+
+
+def weighted(weights):
+    """The sum of an input and weights."""
+    model = nnrt.Model()
+    x, constant, out = (model.add_tensor(described(weights.shape)) for _ in range(3))
+    model.set_tensor_data(constant, weights)
+    model.add_operation(OperationType.ADD, [], [x, constant], [out])
+    model.specify_inputs_and_outputs([x], [out])
+    model.finish()
+    return model
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_every_weight_counts(tmp_path, version):
+    first = np.arange(10_000, dtype=np.float32)
+    second = first.copy()
+    second[5000] += 1
+    cached(tmp_path, model=weighted(first))
+    found = cached(tmp_path, version, model=weighted(second))
+    for made in (found, without_model(tmp_path, version)):
+        ready = nnrt.Executor(made)
+        result = np.zeros(first.shape, np.float32)
+        ready.set_input(0, described(first.shape), np.zeros(first.shape, np.float32))
+        ready.set_output(0, result)
+        ready.run()
+        assert np.array_equal(result, second)
+
+
+@pytest.mark.parametrize("folder", ["a\0b", b"a\0b", "\ud800", "x" * 5000])
+@pytest.mark.parametrize("api", [1, 2])
+def test_a_folder_that_cannot_be_is_refused(folder, api):
+    with pytest.raises(nnrt.Error, match="is no folder") as caught:
+        cached(folder, api=api)
+    assert caught.value.code is ReturnCode.INVALID_PARAMETER
 
 
 def test_an_empty_path_is_no_cache():
