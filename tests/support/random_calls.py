@@ -6,11 +6,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from support.odd_buffers import ODD_BUFFERS
+
 NUMBERS = [-(1 << 63), -1, 0, 1, 2, 3, 24, 128, 200, 1 << 16, 1 << 31, (1 << 32) - 1, 1 << 32]
 NUMBERS += [1 << 64, 10**5000, -(10**5000)]
 
 ODD = [None, "text", b"", 1.5, float("nan"), [], [0], (None,), {}, object(), True, np.zeros((2, 0))]
 ODD += [1j, "1.5", [10**5000], [1j], np.array(3), np.ones(2), iter([1]), int]
+ODD += ["a\0b", "\ud800", *(make() for make in ODD_BUFFERS)]
 
 
 class CallPool:

@@ -51,7 +51,7 @@ class Checks:
             raise self._null(what)
         try:
             return tuple(values)
-        except TypeError as error:
+        except (TypeError, ValueError, NotImplementedError) as error:  # also odd memoryviews
             raise self._wrong(f"{what}: {shown(values)} is no list") from error
 
     def index_of(self, value: Any, count: int, what: str) -> int:
@@ -112,6 +112,10 @@ class Checks:
                 view = memoryview(buffer)
             except TypeError as error:
                 raise self._wrong(f"{what} is {type(buffer).__name__}, must be a buffer") from error
+            except (BufferError, ValueError) as error:  # it is closed, for one
+                raise self._wrong(f"{what} gives no bytes: {error}") from error
+            if view.format.endswith("O"):
+                raise self._wrong(f"{what} is a buffer of objects")
             if not view.c_contiguous:
                 raise self._wrong(f"{what} must be contiguous")
             swapped = view.format[:1] in _SWAPPED

@@ -26,6 +26,7 @@ from support.nnrt_runtime import (
     finished,
     prepared,
 )
+from support.odd_buffers import ODD_BUFFERS
 
 A = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 B = np.array([[10, 20, 30], [40, 50, 60]], np.float32)
@@ -483,3 +484,10 @@ def test_buffers_in_another_byte_order_are_refused(make):
     made = nnrt.Executor(compiled())
     fails(ReturnCode.INVALID_PARAMETER, made.set_input, 0, Tensor(FLOAT, (2, 3)), swapped)
     fails(ReturnCode.INVALID_PARAMETER, made.set_output, 0, swapped)
+
+
+@pytest.mark.parametrize("make", ODD_BUFFERS)
+def test_what_gives_no_bytes_is_refused(make):
+    made = nnrt.Executor(compiled())
+    fails(ReturnCode.INVALID_PARAMETER, made.set_input, 0, Tensor(FLOAT, (2, 3)), make())
+    fails(ReturnCode.INVALID_PARAMETER, made.set_output, 0, make())
