@@ -318,7 +318,7 @@ class Executor(Handle):
         """
         self._demand_v2("run_sync")
         inputs, outputs = self._lists(input_tensor, output_tensor)
-        key = _key((*inputs, *outputs))
+        key = _key(inputs, outputs)
         with self._lock:
             shapes = None if key is None else self._runner.run_again(key)
             if shapes is None:
@@ -329,8 +329,8 @@ class Executor(Handle):
                 ]
                 rooms = [given.get_data_buffer() for given in outputs]
                 shapes = self._runner.run(arrays, rooms, ReturnCode.FAILED, key)
-                for given, shape in zip(outputs, shapes, strict=True):
-                    given.desc.shape = shape
+            for given, shape in zip(outputs, shapes, strict=True):
+                given.desc.shape = shape
             self._shapes = shapes
 
     def _check_tensors(
@@ -432,14 +432,16 @@ def _part(buffer: Any, length: int | None, *, writable: bool = False) -> np.ndar
     return data[:size]
 
 
-def _key(tensors: Sequence[DeviceTensor]) -> tuple[Any, ...] | None:
+def _key(inputs: Sequence[DeviceTensor], outputs: Sequence[DeviceTensor]) -> tuple[Any, ...] | None:
     """What tells the tensors of a run from others; None where they need a look first."""
+    tensors = (*inputs, *outputs)
     if not all(
         type(tensor) is DeviceTensor and not tensor.destroyed and not tensor.desc.destroyed
         for tensor in tensors
     ):
         return None
-    return tuple((tensor, tensor.desc.shape, tensor.desc.data_type) for tensor in tensors)
+    described = ((tensor, tensor.desc.shape, tensor.desc.data_type) for tensor in tensors)
+    return (len(inputs), *described)
 
 
 def _check_room(tensor: DeviceTensor, what: str) -> None:

@@ -1,0 +1,45 @@
+"""Runs from tensors in memory into others."""
+
+import numpy as np
+import pytest
+from nnconv.backends import devices
+
+from nnconv.runtime import nnrt
+from nnconv.runtime.nnrt import ReturnCode, Tensor
+from support.nnrt_runtime import array, compiled, desc, device_id, device_tensor
+
+NAMES = [device.name for device in devices() if device.available]
+
+
+def filled():
+    made = device_tensor()
+    made.get_data_buffer().view(np.float32)[:] = array().reshape(-1)
+    return made
+
+
+def content(tensor):
+    return tensor.get_data_buffer()[: array().nbytes].view(np.float32).reshape(2, 3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_inputs_are_not_taken_for_outputs(name):
+    made = nnrt.Executor(compiled(name=name))
+    first, second, output = filled(), filled(), device_tensor()
+    made.run_sync([first, second], [output])
+    with pytest.raises(nnrt.Error) as caught:
+        made.run_sync([first], [second, output])
+    assert caught.value.code is ReturnCode.INVALID_PARAMETER
+    assert np.array_equal(content(second), array())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_run_tells_the_shapes_of_its_outputs(name):
+    made = nnrt.Executor(compiled(name=name))
+    inputs = [filled(), filled()]
+    output = Tensor.create_with_size(device_id(), desc((1, 2)), 64)
+    for turn in range(3):
+        content(inputs[0])[:] = array() + turn
+        output.get_tensor_desc().set_shape((1, 2))
+        made.run_sync(inputs, [output])
+        assert output.get_tensor_desc().get_shape() == (2, 3)
+        assert np.array_equal(content(output), 2 * array() + turn)
