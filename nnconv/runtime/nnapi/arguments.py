@@ -80,11 +80,6 @@ class Argument(NamedTuple):
                 f"wanted are {list(self.dimensions)}",
             )
 
-    def begin(self) -> None:
-        """Count what an output's memory holds as lost."""
-        if self.memory is not None and self.memory.desc is not None:
-            self.memory.defined = False
-
     def write(self, result: np.ndarray) -> bool:
         """Write an output; False where there is too little room for it.
 
@@ -108,6 +103,8 @@ class Argument(NamedTuple):
         size = result.nbytes
         if len(target) < size:
             return False
+        if self.memory is not None:
+            self.memory.check_shape(result.shape)
         kind = NUMPY[self.operand.type]
         flat = np.ascontiguousarray(result).reshape(-1)
         target[:size] = (flat if flat.dtype == kind else flat.astype(kind)).view(np.uint8)
@@ -137,6 +134,12 @@ class Arguments:
     def any_set(self) -> bool:
         """Whether any is set."""
         return any(argument is not None for given in self._given.values() for argument in given)
+
+    def lose_outputs(self) -> None:
+        """Count what the outputs' memories hold as lost."""
+        for argument in self.outputs():
+            if argument.memory is not None:
+                argument.memory.lose()
 
     def inputs(self) -> list[Argument]:
         """Those of the inputs that are set."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from nnconv.formats.nnapi.types import ResultCode
@@ -26,6 +27,18 @@ class Event:
     def __init__(self, task: Task[Error | None]) -> None:
         """Stand for a task; programs get events from executions."""
         self._task = task
+
+    @classmethod
+    def of(cls, work: Callable[[], Error | None]) -> Event:
+        """The event of work that begins now in the background, and gives what went wrong.
+
+        Raises:
+            Error: RESOURCE_EXHAUSTED_TRANSIENT, there can be no more threads.
+        """
+        try:
+            return cls(Task(work))
+        except RuntimeError as error:
+            raise Error(ResultCode.RESOURCE_EXHAUSTED_TRANSIENT, str(error)) from error
 
     @classmethod
     def create_from_sync_fence_fd(cls, sync_fence_fd: int) -> Event:

@@ -10,7 +10,6 @@ from enum import Enum
 from nnconv.backends import DeadlineError, Limits
 from nnconv.errors import NnconvError
 from nnconv.formats.nnapi.types import DurationCode, ResultCode
-from nnconv.runtime.core.tasks import Task
 from nnconv.runtime.nnapi.arguments import Arguments
 from nnconv.runtime.nnapi.compilation import MOST_NANOSECONDS, Burst, Compilation
 from nnconv.runtime.nnapi.device import DEFAULT_LOOP_TIMEOUT, MAXIMUM_LOOP_TIMEOUT
@@ -66,6 +65,7 @@ class Execution:
         self._reusable = False
         self._measuring = False
         self._timeout = 0
+        self._begun = 0
         self._loop_timeout = DEFAULT_LOOP_TIMEOUT
         self._durations = dict.fromkeys(DurationCode.__members__.values(), MOST_NANOSECONDS)
 
@@ -115,7 +115,7 @@ class Execution:
 
     @call
     def set_timeout(self, duration: int) -> None:
-        """Say how many nanoseconds a computation may take; 0: as long as it likes.
+        """Say how many nanoseconds a computation may take from the call on; 0: any.
 
         Raises:
             Error: BAD_DATA or BAD_STATE.
@@ -331,15 +331,16 @@ class Execution:
             if self._state is State.COMPLETED and not self._reusable:
                 raise bad_state("the execution is completed, and isn't reusable")
             self._state = State.RUNNING
+            self._begun = time.monotonic_ns()
 
     def _start(self, limit: int) -> Event:
         try:
             self._arguments.check_set()
             self._arguments.check_content()
+            return Event.of(lambda: self._finish(lambda: self._compute(limit)))
         except Error as error:
             self._complete(error)
             raise
-        return Event(Task(lambda: self._finish(lambda: self._compute(limit))))
 
     def _finish(self, work: Callable[[], None]) -> Error | None:
         """Do the work and complete the execution; gives what went wrong."""
@@ -358,6 +359,8 @@ class Execution:
         return failure
 
     def _complete(self, failure: Error | None) -> None:
+        if failure is not None:
+            self._arguments.lose_outputs()
         with self._lock:
             self._failure = failure
             self._state = State.COMPLETED
@@ -377,8 +380,6 @@ class Execution:
             return
         outputs = self._arguments.outputs()
         arrays = [argument.read() for argument in self._arguments.inputs()]
-        for argument in outputs:
-            argument.begin()
         begun = time.monotonic_ns()
         results = self._program.run(arrays, limits)
         ended = time.monotonic_ns()
@@ -412,13 +413,18 @@ class Execution:
             self._note_times(ended - begun, ended - start)
 
     def _limits(self, start: int, limit: int) -> Limits | None:
-        """How long a run may take that began at ``start``; None without a limit."""
-        given = [nanoseconds for nanoseconds in (self._timeout, limit) if nanoseconds]
+        """How long a run may take; None without a limit.
+
+        Args:
+            start: when what it waited for had come, in nanoseconds.
+            limit: how long it may take from then on, beside the timeout since it was called.
+        """
+        spans = ((self._begun, self._timeout), (start, limit))
+        ends = [begin + nanoseconds for begin, nanoseconds in spans if nanoseconds]
         loop = self._loop_timeout / 1e9 if self._program.has_loops else None
-        if not given and loop is None:
+        if not ends and loop is None:
             return None
-        deadline = (start + min(given)) / 1e9 if given else None
-        return Limits(deadline, loop)
+        return Limits(min(ends) / 1e9 if ends else None, loop)
 
     def _note_times(self, on_hardware: int, in_driver: int) -> None:
         for code in self._durations:

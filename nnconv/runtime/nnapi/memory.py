@@ -234,7 +234,7 @@ class Memory:
 
     @call
     def copy(self, dst: Memory) -> None:
-        """Copy the content into another memory.
+        """Copy the content into another memory, which holds nothing if that fails.
 
         Raises:
             Error: UNEXPECTED_NULL, BAD_DATA or UNMAPPABLE.
@@ -242,6 +242,14 @@ class Memory:
         expect(dst, Memory, "dst")
         if dst is self:
             return
+        try:
+            self._copy(dst)
+        except Error:
+            dst.lose()
+            raise
+        dst.defined = True
+
+    def _copy(self, dst: Memory) -> None:
         if not self.defined:
             raise bad_data("the source holds nothing")
         first, second = self.desc, dst.desc
@@ -255,12 +263,14 @@ class Memory:
                 raise bad_data("the memories are of different types")
         if self.region.size != dst.region.size:
             raise bad_data(f"{self.region.size} bytes into {dst.region.size}")
-        dst.defined = second is None
         target = dst.bytes(writable=True)
         target[:] = self.bytes()
-        dst.defined = True
 
     # ---------------------------------------------------------------- for the runtime
+
+    def lose(self) -> None:
+        """Count the content of a memory made from a descriptor as lost."""
+        self.defined = self.desc is None
 
     def bytes(self, *, writable: bool = False) -> np.ndarray:
         """The bytes themselves.
@@ -305,4 +315,17 @@ class Memory:
             raise bad_data(
                 f"the memory has the dimensions {list(self.desc.dimensions)}, "
                 f"not {list(dimensions)}"
+            )
+
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """See that an output is what a memory made from a descriptor is for.
+
+        Raises:
+            Error: OP_FAILED, it has other dimensions.
+        """
+        if self.desc is not None and shape != self.desc.dimensions:
+            raise Error(
+                ResultCode.OP_FAILED,
+                f"an output has the dimensions {list(shape)}, "
+                f"its memory {list(self.desc.dimensions)}",
             )

@@ -77,3 +77,11 @@ def test_a_loop_in_pieces_is_stopped(limit):
     with pytest.raises(nnapi.Error) as caught:
         run(compilation, np.float32([1]), **{limit: 50_000_000})
     assert caught.value.code is ResultCode.MISSED_DEADLINE_TRANSIENT
+
+
+@pytest.mark.parametrize("name", [*DEVICES, "litert:cpu"])
+def test_a_loop_without_any_time_is_stopped(name):
+    compilation = compiled(loop(below(3), plus(1)), [name])
+    with pytest.raises(nnapi.Error) as caught:
+        run(compilation, np.float32([1]), loop_timeout=0)
+    assert caught.value.code is ResultCode.MISSED_DEADLINE_TRANSIENT

@@ -165,3 +165,51 @@ def test_the_descriptor_fills_in_dimensions():
     made.set_output_from_memory(0, memory, 0, 0)
     made.compute()
     assert np.array_equal(memory.bytes().view(np.float32).reshape(2, 3), 2 * array())
+
+
+def test_a_failed_copy_leaves_a_memory_without_content(file):
+    first = compiled()
+    source, empty, memory = (roles(first, compiled()) for _ in range(3))
+    plain = nnapi.Memory.create_from_fd(SIZE, 3, file, 0)
+    failing = (
+        (empty, ResultCode.BAD_DATA),
+        (nnapi.Memory.create_from_fd(SIZE - 4, 3, file, 0), ResultCode.BAD_DATA),
+        (nnapi.Memory.create_from_fd(SIZE, 0, file, 0), ResultCode.UNMAPPABLE),
+        (roles(compiled(finished((3, 2))), compiled(finished((3, 2)))), ResultCode.BAD_DATA),
+    )
+    for broken, code in failing:
+        plain.copy(source)
+        source.copy(memory)
+        assert failure(lambda broken=broken: broken.copy(memory)) is code
+        assert failure(lambda: memory.copy(plain)) is ResultCode.BAD_DATA, "it holds nothing"
+
+
+def test_a_run_that_cannot_begin_leaves_a_memory_without_content():
+    first = compiled()
+    memory = roles(first, compiled())
+    for action in ("compute", "start_compute"):
+        run_into(first, memory).compute()
+        made = nnapi.Execution(first)
+        made.set_output_from_memory(0, memory, 0, 0)
+        assert failure(getattr(made, action)) is ResultCode.BAD_DATA
+        assert not memory.defined
+
+
+def test_a_memory_holds_results_of_its_dimensions_alone():
+    first = compiled(finished((0, 3)))
+    desc = nnapi.MemoryDesc()
+    desc.add_output_role(first, 0, 1.0)
+    desc.set_dimensions((4, 3))
+    desc.finish()
+    memory = nnapi.Memory.create_from_desc(desc)
+    codes = {2: ResultCode.OP_FAILED, 4: None, 5: ResultCode.OUTPUT_INSUFFICIENT_SIZE}
+    for rows, code in codes.items():
+        made = nnapi.Execution(first)
+        for index in (0, 1):
+            made.set_input(index, np.ones((rows, 3), np.float32), OperandType(FLOAT, (rows, 3)))
+        made.set_output_from_memory(0, memory, 0, 0)
+        if code is None:
+            made.compute()
+        else:
+            assert failure(made.compute) is code
+        assert memory.defined is (code is None)

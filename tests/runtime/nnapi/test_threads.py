@@ -1,5 +1,8 @@
 """Threads that share what NNAPI lets them share: each gets its own results."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from nnconv.backends import devices
@@ -125,3 +128,22 @@ def test_one_execution_for_all_runs_or_is_refused(name):
     in_threads(work)
     assert codes <= {ResultCode.BAD_STATE}
     np.testing.assert_array_equal(result, data + array())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_process_ends_when_its_computations_have(name):
+    code = f"""
+import sys
+sys.path[:0] = {sys.path!r}
+import numpy as np
+from nnconv.runtime import nnapi
+from support.nnapi_loops import below, loop, plus
+from support.nnapi_runtime import compiled
+made = nnapi.Execution(compiled(loop(below(np.inf), plus(1)), [{name!r}]))
+made.set_input(0, np.ones(1, np.float32))
+made.set_output(0, np.zeros(1, np.float32))
+made.set_loop_timeout(300_000_000)
+made.start_compute()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

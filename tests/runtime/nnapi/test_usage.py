@@ -1,5 +1,9 @@
 """The programming model as a program uses it."""
 
+import threading
+import time
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from nnconv.backends.base import NNAPI_LEVEL
@@ -8,6 +12,7 @@ from nnconv.formats.nnapi.types import NEWEST_LEVEL
 from nnconv.runtime import nnapi
 from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode, ResultCode
 from support.nnapi_runtime import FLOAT, built, compiled, device, finished
+from support.odd_buffers import ODD_BUFFERS
 
 A = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 B = np.array([[10, 20, 30], [40, 50, 60]], np.float32)
@@ -207,3 +212,34 @@ def test_buffers_in_another_byte_order_are_refused(make):
         with pytest.raises(nnapi.Error, match="byte order") as caught:
             setter(0, swapped)
         assert caught.value.code is ResultCode.BAD_DATA
+
+
+@pytest.mark.parametrize("make", ODD_BUFFERS)
+def test_what_gives_no_bytes_is_refused(make):
+    made = nnapi.Execution(compiled())
+    for setter in (made.set_input, made.set_output):
+        with pytest.raises(nnapi.Error) as caught:
+            setter(0, make())
+        assert caught.value.code is ResultCode.BAD_DATA
+
+
+def test_a_timeout_counts_what_is_waited_for():
+    made, _ = execution(compiled())
+    made.set_timeout(50_000_000)
+    slow = nnapi.Event.of(lambda: time.sleep(0.1))
+    event = made.start_compute_with_dependencies([slow])
+    with pytest.raises(nnapi.Error) as caught:
+        event.wait()
+    assert caught.value.code is ResultCode.MISSED_DEADLINE_TRANSIENT
+
+
+def test_without_threads_nothing_starts(monkeypatch):
+    made, result = execution(compiled())
+    made.set_reusable(True)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("no more threads")))
+        with pytest.raises(nnapi.Error, match="no more threads") as caught:
+            made.start_compute()
+    assert caught.value.code is ResultCode.RESOURCE_EXHAUSTED_TRANSIENT
+    made.start_compute().wait()
+    assert np.array_equal(result, A + B)
