@@ -12,7 +12,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import TensorType
-from nnconv.ops.elementwise import Mul
+from nnconv.ops.elementwise import Minimum, Mul
 from nnconv.ops.quantize import Cast, Dequantize
 from nnconv.ops.sampling import MaxRoiPool, RoiAlign
 from nnconv.ops.shape import Concat, Reshape
@@ -56,13 +56,27 @@ def _regions(t: Target, x: Value, rois: Value, scale: float) -> _Regions:
     return _Regions(rois, width, height)
 
 
+def _not_held(x: Value, rois: Value, scale: float) -> Value:
+    """Regions before they were made to begin at the last element at most, as NNAPI reads them."""
+    node = rois.producer
+    if node is None or not isinstance(node.op, Minimum) or x.shape is None:
+        return rois
+    bounds, last = node.operand(1).data, list(reversed(x.shape[2:]))
+    if bounds is None or bounds.size != 4 or not all(isinstance(extent, int) for extent in last):
+        return rois
+    first, rest = bounds.reshape(-1)[:2], bounds.reshape(-1)[2:]
+    edge = np.asarray(last, np.float64) - 1
+    holds = (first * scale >= edge).all() and (rest >= np.finfo(np.float32).max).all()
+    return node.operand(0) if holds else rois
+
+
 def export_roi_align(node: Node, t: Target) -> None:
     """ROI_ALIGN of images with their channels first; its regions aren't of elements' edges."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, RoiAlign)
     if op.half_pixel or op.greatest:
         raise t.refused("ROI_ALIGN takes the mean of points that count from elements' middles")
-    regions = _regions(t, x, node.operand(1), op.scale)
+    regions = _regions(t, x, _not_held(x, node.operand(1), op.scale), op.scale)
     operands = {
         "input": x,
         "rois": regions.rois,

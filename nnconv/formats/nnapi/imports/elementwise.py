@@ -91,8 +91,16 @@ def import_order(s: Source) -> None:
 
 
 def import_elu(s: Source) -> None:
-    """ELU."""
-    s.emit(e.Elu(alpha=s.float("alpha")), [s.operand("input")])
+    """ELU: max(0, x) + min(0, alpha * (e**x - 1)), which is another function for alphas below 0."""
+    x, alpha = s.operand("input"), s.float("alpha")
+    if alpha >= 0:
+        s.emit(e.Elu(alpha=alpha), [x])
+        return
+    kind = x.dtype.numpy
+    one, factor, zero = (s.const(np.array([number], kind)) for number in (1, alpha, 0))
+    curve = s.add(e.Mul(), [s.add(e.Sub(), [s.add(e.Exp(), [x]), one]), factor])
+    low = s.add(e.Minimum(), [curve, zero])
+    s.emit(e.Add(), [s.add(e.Clip(low=0.0, high=float("inf")), [x]), low])
 
 
 def import_select(s: Source) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Op
+from nnconv.ir.types import element_count
 from nnconv.ops import reduce as r
 from nnconv.ops.shape import Reshape
 
@@ -35,17 +36,38 @@ def import_reduction(s: Source) -> None:
 
 
 def _reduce_open(s: Source, kind: type[r.Reduction], x: Value, *, keep: bool) -> None:
-    """A reduction along axes computed at run time, which may name one dimension several times.
-
-    What is left of the dimensions then is only what the model says of the output.
-    """
+    """A reduction along axes computed at run time."""
     inputs = [x, s.operand("axes")]
-    extents = s.output().dimensions
-    if keep or extents.count(0) > 1 or not extents:
+    extents = None if keep else left_without(s, x, inputs[1])
+    if extents is None:
         s.emit(kind(axes=None, keep_dims=keep), inputs)
         return
     whole = s.add(kind(axes=None, keep_dims=True), inputs, quant=s.result_quant())
-    s.emit(Reshape(shape=tuple(extent or -1 for extent in extents)), [whole])
+    s.emit(Reshape(shape=extents), [whole])
+
+
+def left_without(s: Source, x: Value, axes: Value) -> tuple[int, ...] | None:
+    """What is left of dimensions without axes that are computed at run time; -1 is the rest.
+
+    They may name one dimension several times, and all of them, where one stays: unless it is a
+    single axis, only what the model says of the output tells how many stay. None where each axis
+    takes away a dimension, and others are left.
+
+    Raises:
+        NotConvertible: the model doesn't say enough.
+    """
+    stated, count = s.output().dimensions, element_count(axes.shape)
+    left = None if x.type.rank is None or count is None else x.type.rank - count
+    if stated and stated.count(0) <= 1:
+        return tuple(extent or -1 for extent in stated)
+    if count == 1 and left == 0:
+        return (1,)
+    if left is not None and left > 0 and (count == 1 or len(stated) == left):
+        return None
+    raise s.unsupported(
+        "its axes are computed at run time, and may repeat",
+        hint="State the output's dimensions, or how many there are.",
+    )
 
 
 def import_extreme(s: Source) -> None:

@@ -8,7 +8,7 @@ from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Layout, Op
-from nnconv.ops.elementwise import Mul
+from nnconv.ops.elementwise import Minimum, Mul
 from nnconv.ops.quantize import Cast, Dequantize
 from nnconv.ops.rewrite import reshaped, transposed
 from nnconv.ops.sampling import MaxRoiPool, RoiAlign
@@ -29,6 +29,22 @@ def _regions(s: Source) -> Value:
         return rois
     scale = np.float32(1) / np.asarray(strides * 2, np.float32)
     return s.add(Mul(), [rois, s.const(scale.reshape(1, 4))])
+
+
+def _held(s: Source, regions: Value) -> Value:
+    """Regions that begin at the image's last element at most, of images of known extents.
+
+    Behind that element NNAPI reads it again, while ``RoiAlign`` reads 0 from one element on. Only a
+    region narrower than an element, which counts as one wide, gets that far: all of it is the last
+    element then, and still is if the region begins there.
+    """
+    first = s.layout() is Layout.NCHW
+    shape = s.operand("input").shape or (None,) * 4
+    height, width = shape[2:] if first else shape[1:3]
+    if not isinstance(height, int) or not isinstance(width, int):
+        return regions
+    most = np.array([[width - 1, height - 1, *[np.finfo(np.float32).max] * 2]], np.float32)
+    return s.add(Minimum(), [regions, s.const(most)])
 
 
 def _emit(s: Source, op: Op, rest: list[Value]) -> None:
@@ -63,7 +79,7 @@ def import_roi_align(s: Source) -> None:
         raise s.fail(f"{list(samples)} samples, allowed are 0 and more")
     across = None if samples[0] == samples[1] else samples[1]
     op = RoiAlign(size=_size(s), scale=1.0, samples=samples[0], across=across, half_pixel=False)
-    _emit(s, op, [_regions(s), images])
+    _emit(s, op, [_held(s, _regions(s)), images])
 
 
 def import_roi_pooling(s: Source) -> None:

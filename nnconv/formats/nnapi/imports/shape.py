@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from nnconv.formats.nnapi.importer import Importer, Source
+from nnconv.formats.nnapi.imports.reduce import left_without
 from nnconv.ir.graph import Value
-from nnconv.ir.types import element_count, static_shape
+from nnconv.ir.types import static_shape
 from nnconv.ops import shape as o
 from nnconv.ops.dynamic import DynamicSqueeze
 
@@ -42,19 +43,12 @@ def import_squeeze(s: Source) -> None:
 
 
 def _squeeze_open(s: Source, x: Value, axes: Value) -> None:
-    """SQUEEZE of axes computed at run time.
-
-    Where they repeat or are all that there is, only what the model says of the output tells how
-    many dimensions are left.
-    """
-    stated, count = s.output().dimensions, element_count(axes.shape)
-    left = None if x.type.rank is None or count is None else x.type.rank - count
-    if stated and len(stated) != left and stated.count(0) <= 1:
-        s.emit(o.Reshape(shape=tuple(extent or -1 for extent in stated)), [x])
-    elif left is not None and left < 1:
-        s.emit(o.Reshape(shape=(1,)), [x])
-    else:
+    """SQUEEZE of axes computed at run time."""
+    extents = left_without(s, x, axes)
+    if extents is None:
         s.emit(DynamicSqueeze(), [x, axes])
+    else:
+        s.emit(o.Reshape(shape=extents), [x])
 
 
 def import_expand_dims(s: Source) -> None:

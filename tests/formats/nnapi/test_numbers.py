@@ -1,0 +1,117 @@
+"""Numbers of operations in forms that Android's conformance vectors don't have, on every device."""
+
+import numpy as np
+import pytest
+
+from nnconv.errors import UnsupportedError
+from nnconv.formats.nnapi.reader import import_model
+from nnconv.formats.nnapi.types import OperandCode, OperationCode
+from nnconv.lowering import one_entry, to_nnapi
+from nnconv.runtime.core.program import Program
+from nnconv.runtime.nnapi.source import ModelSource
+from support.nnapi_models import FLOAT, INT, NnapiBuilder
+
+REFERENCE = "reference"
+DEVICES = [[REFERENCE], ["onnxruntime:cpu", REFERENCE], ["litert:cpu", REFERENCE]]
+
+each_device = pytest.mark.parametrize("devices", DEVICES, ids=lambda names: names[0])
+
+
+def results(model, devices, *arrays):
+    return Program(ModelSource(model), devices).run(arrays)
+
+
+@each_device
+@pytest.mark.parametrize("alpha", [-2.0, -0.25, 0.0, 0.5])
+def test_elu(alpha, devices):
+    """The document's formula, which differs from the usual one where alpha is below 0."""
+    b = NnapiBuilder()
+    x = b.input(FLOAT, (5,))
+    b.run(OperationCode.ELU, [x, b.const(OperandCode.FLOAT32, alpha)], [b.output(FLOAT, (5,))])
+    numbers = np.array([-3, -0.5, 0, 0.5, 2], np.float32)
+    (found,) = results(b.model(), devices, numbers)
+    wanted = np.maximum(0, numbers) + np.minimum(0, alpha * (np.exp(numbers) - 1))
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+AT_RUN_TIME = [
+    # shape, axes, what the model says of the output, what is left
+    ((2, 3), [0, 1], (0,), (1,)),
+    ((2, 3), [1, -1], (), (2,)),
+    ((2, 3), [1, 0], (), (1,)),
+    ((3,), [-1], (), (1,)),
+    ((2, 3, 2), [1, 1], (0, 0), (2, 2)),
+    ((2, 3, 2), [-3], (), (3, 2)),
+    ((2, 3, 2), [0, 2], (0,), (3,)),
+]
+
+
+def reduction(shape, axes, stated):
+    b = NnapiBuilder()
+    x, dropped = b.input(FLOAT, shape), b.input(OperandCode.TENSOR_INT32, (len(axes),))
+    keep = b.const(OperandCode.BOOL, False)
+    b.run(OperationCode.REDUCE_SUM, [x, dropped, keep], [b.output(FLOAT, stated)])
+    return b.model()
+
+
+@each_device
+@pytest.mark.parametrize(("shape", "axes", "stated", "wanted"), AT_RUN_TIME)
+def test_reductions_along_axes_given_at_run_time(shape, axes, stated, wanted, devices):
+    """Axes may repeat, and one dimension stays."""
+    numbers = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    given = np.asarray(axes, np.int32)
+    (found,) = results(reduction(shape, axes, stated), devices, numbers, given)
+    total = numbers.sum(axis=tuple({axis % len(shape) for axis in axes}))
+    np.testing.assert_array_equal(found, total.reshape(wanted))
+
+
+@pytest.mark.parametrize("code", [OperationCode.REDUCE_SUM, OperationCode.SQUEEZE])
+def test_what_is_left_by_axes_that_may_repeat_must_be_stated(code):
+    b = NnapiBuilder()
+    x, axes = b.input(FLOAT, (1, 1, 3)), b.input(OperandCode.TENSOR_INT32, (2,))
+    rest = [] if code is OperationCode.SQUEEZE else [b.const(OperandCode.BOOL, False)]
+    b.run(code, [x, axes, *rest], [b.output(FLOAT)])
+    with pytest.raises(UnsupportedError, match="may repeat"):
+        import_model(b.model())
+    (found,) = results(
+        b.model(), [REFERENCE], np.float32([[[1, 2, 3]]]), np.asarray([0, 0], np.int32)
+    )
+    np.testing.assert_array_equal(found, [[1, 2, 3]])
+
+
+def aligned(rois, *, samples, nchw):
+    """ROI_ALIGN of an image of 2 by 3, whose elements are 0 to 5, to one element."""
+    b = NnapiBuilder()
+    image = b.input(FLOAT, (1, 1, 2, 3) if nchw else (1, 2, 3, 1))
+    boxes = b.input(FLOAT, (len(rois), 4))
+    numbers = b.const(OperandCode.TENSOR_INT32, [0] * len(rois))
+    sizes = [b.const(INT, 1), b.const(INT, 1)]
+    strides = [b.const(OperandCode.FLOAT32, 2.0), b.const(OperandCode.FLOAT32, 4.0)]
+    counts = [b.const(INT, samples), b.const(INT, samples)]
+    flag = b.const(OperandCode.BOOL, nchw)
+    operands = [image, boxes, numbers, *sizes, *strides, *counts, flag]
+    b.run(OperationCode.ROI_ALIGN, operands, [b.output(FLOAT, (len(rois), 1, 1, 1))])
+    return b.model()
+
+
+@each_device
+@pytest.mark.parametrize("samples", [0, 1, 3])
+@pytest.mark.parametrize("nchw", [False, True])
+def test_regions_at_the_end_of_an_image_read_its_last_elements(samples, nchw, devices):
+    """Those narrower than an element count as one wide, and so reach behind the image."""
+    rois = [[12, 4, 12, 4], [12, 0, 12, 2], [0, 4, 4, 4], [10, 3.5, 12, 4]]
+    model = aligned(rois, samples=samples, nchw=nchw)
+    image = np.arange(6, dtype=np.float32).reshape(model.main.operands[0].dimensions)
+    (found,) = results(model, devices, image, np.asarray(rois, np.float32))
+    # a corner; the right edge, half way down; the lower edge, half way to the second; the corner
+    points = {0: 1, 1: 1, 3: 3}[samples]
+    places = (np.arange(points) + 0.5) / points
+    wanted = [5, 2 + 3 * np.mean(places), 3 + np.mean(places), 5]
+    np.testing.assert_allclose(found.reshape(-1), wanted, rtol=1e-6)
+
+
+def test_regions_at_the_end_of_an_image_are_written_as_they_were():
+    model = aligned([[0, 0, 12, 4]], samples=2, nchw=True)
+    loaded = import_model(model)
+    again = to_nnapi(one_entry(loaded, loaded.main)).model
+    assert [operation.code.name for operation in again.main.operations] == ["ROI_ALIGN"]
