@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from nnconv.ir.dtype import DType
@@ -45,7 +45,7 @@ class TensorType:
 
     def with_shape(self, shape: Shape) -> TensorType:
         """The same type with another shape."""
-        return replace(self, shape=shape)
+        return self if shape == self.shape else TensorType(self.dtype, shape, self.quant)
 
     def permuted(self, perm: Sequence[int]) -> TensorType:
         """The type after a transpose in which new dimension i is old dimension perm[i]."""

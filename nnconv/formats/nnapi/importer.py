@@ -124,7 +124,7 @@ class Source(StepSource):
     def single(self, name: str) -> Any:
         """The element of a scalar, or its default."""
         place = self.match.position(name)
-        formal = next(f for f in self.match.variant.inputs if f.name == name)
+        formal = self.match.variant.by_name[name]
         if place is None:
             return formal.default
         operand = self.scope.source.operands[self.op.inputs[place]]

@@ -82,13 +82,15 @@ class Variant:
         level: the feature level that it needs.
         layout: the position of the flag for NCHW; None without one.
         inputs: the formal inputs.
+        by_name: these by their names.
         defaults: the trailing inputs that may be dropped where they are constants equal to these.
         default_start: position of the first of them.
         pair: positions of two of them that only go together.
     """
 
     __slots__ = (
-        "counts", "default_start", "defaults", "inputs", "layout", "least", "level", "name", "pair",
+        "by_name", "counts", "default_start", "defaults", "inputs", "layout", "least", "level",
+        "name", "pair",
     )  # fmt: skip
 
     def __init__(self, source: Mapping[str, Any]) -> None:
@@ -98,6 +100,7 @@ class Variant:
         self.level: int = source.get("level", 1)
         self.layout: int | None = source.get("layout")
         self.inputs = tuple(OperandSpec(entry) for entry in source["inputs"])
+        self.by_name = {formal.name: formal for formal in self.inputs}
         dropped = source.get("defaults", {})
         self.defaults: tuple[Any, ...] = tuple(dropped.get("values", ()))
         self.default_start: int = dropped.get("from", 0)
@@ -195,11 +198,14 @@ class Match:
         variant: how it lists its inputs.
         signature: its combination of types.
         inputs, outputs: the formal operand at each position.
+        positions: where each input stands, by name; a run's is that of its first.
         level: the feature level that its form and types need; rules may ask for more.
         reason: what asks for that level.
     """
 
-    __slots__ = ("inputs", "level", "outputs", "reason", "signature", "spec", "variant")
+    __slots__ = (
+        "inputs", "level", "outputs", "positions", "reason", "signature", "spec", "variant",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -214,6 +220,7 @@ class Match:
         self.signature = signature
         self.inputs = inputs
         self.outputs = outputs
+        self.positions = {inputs[place].name: place for place in reversed(range(len(inputs)))}
         self.level = spec.level
         self.reason = spec.name
         self._need(variant.level, f"its form {variant.name}")
@@ -233,7 +240,7 @@ class Match:
 
     def position(self, name: str) -> int | None:
         """Where an input stands; None if it is left off."""
-        return next((i for i, operand in enumerate(self.inputs) if operand.name == name), None)
+        return self.positions.get(name)
 
 
 class MismatchError(Exception):

@@ -77,6 +77,7 @@ class Target(GraphParts):
         self._codes: dict[Value, str] = {}
         self._real: dict[Value, str] = {}
         self._stored: dict[Value, str] = {}
+        self._parameter_names: dict[tuple[Quant, DType, Shape], tuple[str, str]] = {}
         self._nests: bool | None = None
         self._of_bytes: set[str] = set()
         """Names of real values that a DequantizeLinear makes of int8."""
@@ -295,8 +296,12 @@ class Target(GraphParts):
         if quant.block and extents is None:
             raise self.unsupported("the number of blocks isn't known")
         grid = quant.grid(extents or ())
-        scale, zero_point = quant.scales, quant.zero_points.astype(dtype.numpy)
-        return self.const(scale.reshape(grid)), self.const(zero_point.reshape(grid), dtype)
+        found = self._parameter_names.get((quant, dtype, grid))
+        if found is None:
+            scale, zero_point = quant.scales, quant.zero_points.astype(dtype.numpy)
+            found = self.const(scale.reshape(grid)), self.const(zero_point.reshape(grid), dtype)
+            self._parameter_names[quant, dtype, grid] = found
+        return found
 
     def _quantize_wide(self, name: str, quant: Quant, dtype: DType) -> str:
         low, high = dtype.int_range

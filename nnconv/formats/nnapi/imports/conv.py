@@ -79,7 +79,7 @@ def scaled_bias(s: Source, x: Value, weights: Value, bias: Value) -> Value:
 
 
 def _dilation(s: Source) -> tuple[int, int]:
-    if not any(formal.name == "dilation_width" for formal in s.match.variant.inputs):
+    if "dilation_width" not in s.match.variant.by_name:
         return 1, 1
     return pair(s, "dilation")
 
