@@ -229,12 +229,13 @@ class LiteRtExecutable(Executable):
     def _read(self, place: int, index: int) -> np.ndarray:
         """An output; one without elements can't be read if its extents weren't known before."""
         try:
-            return np.asarray(self._interpreter.get_tensor(index))  # scalars are no arrays
+            found = np.asarray(self._interpreter.get_tensor(index))  # scalars are no arrays
         except ValueError:
             detail = self._interpreter.get_output_details()[place]
             if 0 not in detail["shape"]:
                 raise
-            return np.empty(detail["shape"], detail["dtype"])
+            found = np.empty(detail["shape"], detail["dtype"])
+        return found if found.size else _as_stated(found, self.outputs[place].shape)
 
     def _reset(self) -> None:
         # The interpreter resets variable tensors, but not resource variables: a new one has both.
@@ -245,6 +246,18 @@ class LiteRtExecutable(Executable):
         self._interpreter = None
         if self._remove is not None:
             self._remove()
+
+
+def _as_stated(empty: np.ndarray, shape: Shape) -> np.ndarray:
+    """An output without elements, by the extents that the model states.
+
+    XNNPACK leaves those of convolutions and pools of an empty batch as the memory was.
+    """
+    if shape is None or len(shape) != empty.ndim:
+        return empty
+    pairs = zip(shape, empty.shape, strict=True)
+    extents = tuple(stated if isinstance(stated, int) else seen for stated, seen in pairs)
+    return empty if 0 not in extents else np.empty(extents, empty.dtype)
 
 
 def _choose(file: wire.File, key: str | None) -> EntryPoint:

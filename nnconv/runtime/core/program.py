@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from nnconv import backends
-from nnconv.backends import Compile, Executable, Limits, NoDeviceError, limited
+from nnconv.backends import Compile, DeadlineError, Executable, Limits, NoDeviceError, limited
 from nnconv.errors import BackendError, InvalidModelError, NnconvError, UnsupportedError
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Model
@@ -83,15 +83,17 @@ class Plan:
         executable: the compiled model.
         bools: which of its inputs are truth values.
         lock: held during a run, where the device needs that; else None.
+        stand_in: what runs the model where the device fails, once it did.
     """
 
-    __slots__ = ("bools", "device", "executable", "lock")
+    __slots__ = ("bools", "device", "executable", "lock", "stand_in")
 
     def __init__(self, executable: Executable, device: str) -> None:
         self.device = device
         self.executable = executable
         self.bools = tuple(info.dtype is DType.BOOL for info in executable.inputs)
         self.lock = threading.Lock() if device in SERIAL else None
+        self.stand_in: Plan | None = None
 
     def __del__(self) -> None:
         self.executable.close()
@@ -171,7 +173,23 @@ class Program:
     ) -> Callable[[], None] | None:
         """A quick way to run again and again from these arrays and into those, if there is one."""
         plan = self._plan_for(tuple(array.shape for array in arrays))
-        return plan.bind(arrays, targets) if isinstance(plan, Plan) else None
+        bound = plan.bind(arrays, targets) if isinstance(plan, Plan) else None
+        if bound is None or not isinstance(plan, Plan) or not self._can_stand_in(plan):
+            return bound
+
+        def run() -> None:
+            try:
+                bound()
+            except DeadlineError:
+                raise
+            except BackendError:
+                results = self._standing_in(plan, arrays).run(arrays)
+                for target, result in zip(targets, results, strict=True):
+                    if result.shape != target.shape:  # as it is on the device, which says why
+                        raise
+                    np.copyto(target, result, casting="unsafe")
+
+        return run
 
     def run(
         self, arrays: Sequence[np.ndarray | None], limits: Limits | None = None
@@ -202,11 +220,29 @@ class Program:
         arrays: Sequence[np.ndarray | None],
         given: Sequence[np.ndarray],
     ) -> list[np.ndarray]:
-        if isinstance(plan, Plan):
+        if not isinstance(plan, Plan):
+            if REFERENCE not in self.devices or isinstance(plan, InvalidModelError):
+                raise plan
+            return self._run_frozen(arrays, plan)
+        try:
             return plan.run(given)
-        if REFERENCE not in self.devices or isinstance(plan, InvalidModelError):
-            raise plan
-        return self._run_frozen(arrays, plan)
+        except DeadlineError:
+            raise
+        except BackendError:
+            if not self._can_stand_in(plan):
+                raise
+            return self._standing_in(plan, arrays).run(given)
+
+    def _can_stand_in(self, plan: Plan) -> bool:
+        """Whether the reference may run what a device fails at."""
+        return REFERENCE in self.devices and plan.device != REFERENCE
+
+    def _standing_in(self, plan: Plan, arrays: Sequence[np.ndarray | None]) -> Plan:
+        """The plan for the reference, where a device failed on inputs that it said it takes."""
+        if plan.stand_in is None:
+            model = self._source.specialize(tuple(None if a is None else a.shape for a in arrays))
+            plan.stand_in = Plan(backends.compile(model, REFERENCE), REFERENCE)
+        return plan.stand_in
 
     def _run_frozen(
         self, arrays: Sequence[np.ndarray | None], reason: NnconvError

@@ -115,3 +115,32 @@ def test_regions_at_the_end_of_an_image_are_written_as_they_were():
     loaded = import_model(model)
     again = to_nnapi(one_entry(loaded, loaded.main)).model
     assert [operation.code.name for operation in again.main.operations] == ["ROI_ALIGN"]
+
+
+@each_device
+@pytest.mark.parametrize("pool", ["AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"])
+def test_what_follows_no_boxes_has_no_elements(pool, devices):
+    """All of it is given by the run, so nothing is known beforehand."""
+    b = NnapiBuilder()
+    scores, rois = b.input(FLOAT, (1, 2)), b.input(FLOAT, (1, 8))
+    batches, image = b.input(OperandCode.TENSOR_INT32, (1,)), b.input(FLOAT, (1, 2, 2, 1))
+    limits = [b.const(OperandCode.FLOAT32, 0.5), b.const(INT, -1), b.const(INT, 0)]
+    limits += [b.const(OperandCode.FLOAT32, number) for number in (0.4, 1.0, 0.3)]
+    kept = [b.output(FLOAT, (0,)), b.operand(FLOAT, (0, 4))]
+    kept += [b.output(OperandCode.TENSOR_INT32, (0,)), b.operand(OperandCode.TENSOR_INT32, (0,))]
+    b.run(OperationCode.BOX_WITH_NMS_LIMIT, [scores, rois, batches, *limits], kept)
+    cells = b.operand(FLOAT, (0, 2, 2, 1))
+    two, stride = b.const(INT, 2), b.const(OperandCode.FLOAT32, 1.0)
+    nhwc = b.const(OperandCode.BOOL, False)
+    operands = [image, kept[1], kept[3], two, two, stride, stride, two, two, nhwc]
+    b.run(OperationCode.ROI_ALIGN, operands, [cells])
+    one, none = b.const(INT, 1), b.const(INT, 0)
+    y = b.output(FLOAT, (0, 1, 1, 1))
+    b.run(OperationCode[pool], [cells, *[none] * 4, *[one] * 2, *[two] * 2, none], [y])
+    program = Program(ModelSource(b.model()), devices)
+    picture = np.arange(4, dtype=np.float32).reshape(1, 2, 2, 1)
+    box = np.tile(np.array([0, 0, 2, 2], np.float32), 2)[None]
+    for score, count in ((0.9, 1), (0.1, 0), (0.8, 1)):
+        given = [np.float32([[0, score]]), box, np.zeros(1, np.int32), picture]
+        first, classes, pooled = program.run(given)
+        assert (first.shape, classes.shape, pooled.shape) == ((count,), (count,), (count, 1, 1, 1))

@@ -104,3 +104,36 @@ def test_threads_share_a_compilation_in_pieces(name):
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize(("name", "can_bind"), [(ORT, False), (ORT, True), (LITERT, False)])
+def test_the_reference_stands_in_for_a_device_that_fails(name, can_bind, monkeypatch):
+    """It was said to take the model whole."""
+    compilation = compiled(chain(NEG, ABS), [name, REFERENCE])
+    assert compilation.program.device_for((ONE,)) == name
+    tried = []
+
+    def fails(*arguments):
+        tried.append(not arguments)
+        raise BackendError(f"{name} failed while running")
+
+    executable = compilation.program._plan_for((ONE,)).executable
+    monkeypatch.setattr(type(executable), "_execute", fails)
+    monkeypatch.setattr(type(executable), "bind", lambda *_: fails if can_bind else None)
+    for number in (-16, 3):
+        assert run(compilation, np.float32([number])) == [abs(number)]
+    assert tried == [can_bind] * 2
+
+
+def test_a_device_that_fails_alone_fails(monkeypatch):
+    compilation = compiled(chain(NEG, ABS), [ORT])
+
+    def fails(*_):
+        raise BackendError("failed while running")
+
+    executable = compilation.program._plan_for((ONE,)).executable
+    monkeypatch.setattr(type(executable), "_execute", fails)
+    monkeypatch.setattr(type(executable), "bind", lambda *_: None)
+    with pytest.raises(nnapi.Error) as caught:
+        run(compilation, np.float32([1]))
+    assert caught.value.code == ResultCode.OP_FAILED
