@@ -123,6 +123,8 @@ class OpSource(ABC):
         data = indices.data
         if data is None or not data.size or not extents:
             return
+        if len(extents) > 1 and data.shape[-1] != len(extents):
+            return  # of which the op says what is wrong
         columns = data.reshape(-1, len(extents))
         for column, extent in enumerate(extents):
             if not isinstance(extent, int):
@@ -220,7 +222,8 @@ class OpSource(ABC):
 
     def misfit(self, error: Exception) -> InvalidModelError:
         """The exception to raise where the file's numbers can't be computed with."""
-        return self.fail(f"its numbers don't fit together ({type(error).__name__}: {error})")
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        return self.fail(f"its numbers don't fit together ({kind}{error})")
 
     def unsupported(
         self, why: str, *, reason: Reason = Reason.NOT_IMPLEMENTED, hint: str = ""

@@ -72,9 +72,10 @@ class QuantizedLstm(Op):
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x, h, c = (operand_type(types, i) for i in (0, 18, 19))
-        batch = None if x.shape is None else x.shape[0]
-        depth = None if x.shape is None else x.shape[-1]
+        batch = x.shape[0] if x.shape else None
+        depth = x.shape[-1] if x.shape else None
         cells, size = extent_of(types, 2, 0), extent_of(types, 6, 1)
+        check_shape(x, (batch, depth), "input")
         check_shape(operand_type(types, 2), (cells, depth), "input weights")
         check_shape(operand_type(types, 6), (cells, size), "recurrent weights")
         check_shape(h, (batch, size), "h")

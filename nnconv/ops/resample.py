@@ -103,7 +103,7 @@ class _Resampling(Op):
                 len(given) != len(self.axes)
                 or not all(0 <= entry <= _MOST_EXTENT for entry in given)
             ):
-                raise ValueError(f"{list(given)} for axes {list(self.axes)}")
+                raise ValueError(f"sizes or scales {list(given)} for axes {list(self.axes)}")
         if len(set(self.axes)) != len(self.axes) or not all(
             0 <= axis < len(x.shape) for axis in self.axes
         ):

@@ -59,7 +59,11 @@ def reshaped(builder: Builder, value: Value, shape: Sequence[int]) -> Value:
     if static_shape(value.shape) == tuple(shape):
         return value
     if value.data is not None:
-        data = value.data.reshape(shape)
+        try:
+            data = value.data.reshape(shape)
+        except ValueError:
+            old, new = list(value.data.shape), list(shape)
+            raise ValueError(f"`{value.name}` has the shape {old}, not {new}") from None
         quant = _reshaped_quant(value.type, data.shape)
         kind = TensorType(value.dtype, data.shape, quant)
         return Value(value.name, kind, data=data, origin=value.origin)

@@ -7,9 +7,11 @@ Each op runs in one direction; a bidirectional op of a format is two of them (th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from nnconv.ir.dtype import FLOATS, DType
+from nnconv.ir.graph import Value
 from nnconv.ir.op import Activation, Op, Operand, Role, Types, op_class, operand_type
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Dim, TensorType
@@ -102,6 +104,19 @@ def check_shape(seen: TensorType, allowed: tuple[Dim, ...], what: str) -> None:
         raise ValueError(f"{what} is {list(seen.shape)}, must be {list(allowed)}")
 
 
+def check_sides(weights: Sequence[Value]) -> None:
+    """Check that matrices can lie side by side.
+
+    Raises:
+        ValueError: one has another rank or number of rows.
+    """
+    shapes = [value.shape for value in weights if value.shape is not None]
+    rows = {shape[0] for shape in shapes if shape and isinstance(shape[0], int)}
+    if any(len(shape) != 2 for shape in shapes) or len(rows) > 1:
+        listed = ", ".join(str(list(shape)) for shape in shapes)
+        raise ValueError(f"weights are {listed}, must be matrices of as many rows")
+
+
 def extent_of(types: Types, index: int, dim: int) -> Dim:
     """Extent ``dim`` of an operand; None when it isn't known."""
     kind = types[index] if index < len(types) else None
@@ -177,7 +192,7 @@ class Lstm(_Recurrent):
         cells = extent_of(types, 2, 0)
         has_projection = len(types) > 16 and types[16] is not None
         size = extent_of(types, 16, 0) if has_projection else cells
-        depth = None if x.shape is None else x.shape[-1]
+        depth = x.shape[-1] if x.shape else None
         expected: list[tuple[Dim, ...]] = [
             *[(cells, depth)] * 4,
             *[(cells, size)] * 4,
@@ -216,7 +231,7 @@ class Rnn(_Recurrent):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
         units = extent_of(types, 1, 0)
-        depth = None if x.shape is None else x.shape[-1]
+        depth = x.shape[-1] if x.shape else None
         for index, shape in ((1, (units, depth)), (2, (units, units)), (3, (units,))):
             kind = types[index] if index < len(types) else None
             if kind is not None:

@@ -19,8 +19,8 @@ def _svdf_types(types: Types, rank: int) -> tuple[TensorType, ...]:
     if rank < 1 or (isinstance(filters, int) and filters % rank):
         raise ValueError(f"{filters} filters don't make units of {rank}")
     units = filters // rank if isinstance(filters, int) else None
-    batch = None if x.shape is None else x.shape[0]
-    depth = None if x.shape is None else x.shape[-1]
+    batch = x.shape[0] if x.shape else None
+    depth = x.shape[-1] if x.shape else None
     check_shape(x, (batch, depth), "input")
     check_shape(operand_type(types, 1), (filters, depth), "feature weights")
     check_shape(operand_type(types, 2), (filters, memory), "time weights")

@@ -16,7 +16,7 @@ from nnconv.ir.quant import Quant
 from nnconv.ir.types import static_shape
 from nnconv.ops.quantize import Bitcast
 from nnconv.ops.quantized_rnn import QuantizedLstm
-from nnconv.ops.rnn import Lstm, Rnn, StepTypes
+from nnconv.ops.rnn import Lstm, Rnn, StepTypes, check_sides
 from nnconv.ops.shape import Concat, Reshape
 from nnconv.ops.slices import Pad, Slice
 from nnconv.ops.svdf import Svdf
@@ -126,6 +126,7 @@ def _as_multiplied(s: Source, weights: Sequence[Value]) -> list[Value]:
     Its kernel lines up the input and the last output, but the recurrent weights and then those of
     the input: columns meet data that their names don't say.
     """
+    check_sides(weights)
     depth = weights[0].shape[1] if weights[0].shape is not None else None
     units = weights[4].shape[1] if weights[4].shape is not None else None
     if not isinstance(depth, int) or not isinstance(units, int):
@@ -277,6 +278,7 @@ def _beside(s: Source, weights: Value | None, more: Value | None) -> Value | Non
     if weights is None or more is None:
         return weights
     if weights.data is not None and more.data is not None:
+        check_sides((weights, more))
         return s.const(np.concatenate([weights.data, more.data], axis=1), weights.name)
     return s.add(Concat(axis=1), [weights, more])
 

@@ -26,6 +26,11 @@ def import_attention(src: Source) -> None:
     if not isinstance(width, int):
         raise src.unsupported("how many columns its matrix has isn't known")
     sizes = src.int_list("qkv_hidden_sizes") or (width // 3,) * 3
+    if len(sizes) != 3 or min(sizes) < 0 or sum(sizes) != width:
+        raise src.fail(
+            f"its matrix has {width} columns, qkv_hidden_sizes are {list(sizes)}: those of query, "
+            "key and value must be as many"
+        )
     joined = total(src, src.standard("MatMul", [src.operand(0), weights])[0], src.optional(2))
     q, k, v = src.add_many(Split(axis=2, sizes=sizes), [joined])
     past = src.optional(4)

@@ -377,6 +377,8 @@ def _scalar(src: Source, value: Value) -> Value:
     if value.shape == ():
         return value
     if value.data is not None:
+        if value.data.size != 1:
+            raise src.fail(f"`{value.name}` has {value.data.size} elements, must have 1")
         return src.const(value.data.reshape(()), value.name)
     return src.add(Reshape(shape=()), [value])
 

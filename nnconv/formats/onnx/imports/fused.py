@@ -201,6 +201,8 @@ def import_rotary_embedding(src: Source) -> None:
         raise src.unsupported("a scale, or sequences of several lengths in one")
     attributes = _kept(src, "interleaved", "num_heads", "rotary_embedding_dim")
     rank = src.rank(x)
+    if rank not in (3, 4):
+        raise src.fail(f"its input has rank {rank}, must have 3 or 4")
     if rank == 3 and not src.int("num_heads", 0):
         width, half = (x.shape or ())[-1], (cos.shape or (None,))[-1]
         if not isinstance(width, int) or not isinstance(half, int) or not half:

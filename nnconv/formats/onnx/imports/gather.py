@@ -118,8 +118,8 @@ def import_tensor_scatter(src: Source) -> None:
     op = g.TensorScatter(axis=axis, circular=mode == "circular")
     operands = [x, src.operand(1)]
     starts = src.optional(2)
-    _check_starts(src, op, operands)
     src.emit(op, operands if starts is None else [*operands, starts])
+    _check_starts(src, op, operands)
 
 
 def _check_starts(src: Source, op: g.TensorScatter, operands: list[Value]) -> None:

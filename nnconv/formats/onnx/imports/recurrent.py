@@ -142,6 +142,9 @@ def _widened(src: Source, codes: Value, scale: np.ndarray, points: np.ndarray) -
         raise src.unsupported(
             "weights of both directions, by column, that are computed at run time"
         )
+    sides, _, columns = codes.data.shape
+    if scale.shape != (sides, columns) or points.shape != scale.shape:
+        raise src.fail(f"weights are {codes.type}, with scales {list(scale.shape)}")
     real = (codes.data - points[:, np.newaxis]) * scale[:, np.newaxis]
     return src.const(real.astype(np.float32).transpose(0, 2, 1), codes.name)
 

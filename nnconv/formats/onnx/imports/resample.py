@@ -219,7 +219,8 @@ def _simple(op: _Resampling, x: Value) -> Op | None:
     if x.shape is None or len(x.shape) != 4 or op.coordinates is Coordinates.CROP:
         return None
     extents = [d for d in (x.shape[a] for a in op.axes) if isinstance(d, int)]
-    if len(extents) != len(op.axes) or 0 in extents:
+    given = op.scales if op.sizes is None else op.sizes
+    if len(extents) != len(op.axes) or len(given or ()) != len(op.axes) or 0 in extents:
         return None
     found = dict(zip(op.axes, op.resized(extents), strict=True))
     changing = {dim for dim, axis in found.items() if axis.size != axis.extent or axis.scale != 1}

@@ -20,7 +20,7 @@ from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import Quant, dequantize
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.rewrite import reshaped
-from nnconv.ops.rnn import Lstm, Rnn, StepTypes
+from nnconv.ops.rnn import Lstm, Rnn, StepTypes, check_sides
 from nnconv.ops.shape import Concat
 from nnconv.ops.slices import Slice
 from nnconv.ops.svdf import QuantizedSvdf, Svdf
@@ -304,6 +304,7 @@ def _joined(s: Source, weights: Value | None, more: Value | None) -> Value | Non
         return weights
     parts = [weights, more]
     if all(v.data is not None for v in parts):
+        check_sides(parts)
         arrays = [
             v.data if v.quant is None else dequantize(v.data, v.quant)
             for v in parts
