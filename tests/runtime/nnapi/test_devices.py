@@ -8,7 +8,7 @@ from nnconv.errors import BackendError
 from nnconv.runtime import nnapi
 from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode, ResultCode
 from support.nnapi_calls import array, execution
-from support.nnapi_runtime import REFERENCE, compiled, device, finished
+from support.nnapi_runtime import FLOAT, REFERENCE, compiled, device, finished
 
 DEVICES = ["onnxruntime:cpu", "litert:cpu", REFERENCE]
 
@@ -158,3 +158,47 @@ def test_a_model_goes_to_the_ir_and_runs_there():
     run = backends.compile(model.to_ir(), REFERENCE).run
     (result,) = run({"input0": array(), "input1": array()}).values()
     assert np.array_equal(result, 2 * array())
+
+
+def reshaped_part():
+    """RESHAPE of a SLICE; a run says of what size, and to what shape."""
+    model = nnapi.Model()
+    pair = OperandType(OperandCode.TENSOR_INT32, (2,))
+    x = model.add_operand(OperandType(FLOAT, (2, 3)))
+    begin, size, shape = (model.add_operand(pair) for _ in range(3))
+    part, out = (model.add_operand(OperandType(FLOAT, (0, 0))) for _ in range(2))
+    model.set_operand_value(begin, np.int32([0, 0]))
+    model.add_operation(OperationCode.SLICE, [x, begin, size], [part])
+    model.add_operation(OperationCode.RESHAPE, [part, shape], [out])
+    model.identify_inputs_and_outputs([x, size, shape], [out])
+    model.finish()
+    return model
+
+
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize(
+    ("size", "shape", "result"),
+    [
+        ((2, 3), (3, 2), (3, 2)),
+        ((2, 3), (-1, 2), (3, 2)),
+        ((0, 3), (3, 0), (3, 0)),
+        ((0, 3), (4, -1), (4, 0)),
+        ((2, 3), (0, 3), None),
+        ((2, 3), (-1, 0), None),
+        ((2, 3), (7, 1), None),
+        ((2, 3), (-1, -1), None),
+    ],
+)
+def test_extents_that_a_run_gives_are_taken_as_they_are(name, size, shape, result):
+    made = nnapi.Execution(compiled(reshaped_part(), [name]))
+    made.set_input(0, array())
+    made.set_input(1, np.int32(size))
+    made.set_input(2, np.int32(shape))
+    made.set_output(0, np.zeros(6, np.float32))
+    if result is None:
+        with pytest.raises(nnapi.Error) as caught:
+            made.compute()
+        assert caught.value.code is ResultCode.OP_FAILED
+    else:
+        made.compute()
+        assert made.get_output_operand_dimensions(0) == result

@@ -89,6 +89,15 @@ def export_identity(node: Node, t: Target) -> None:
     t.set_codes(node.outputs[0], t.node("Identity", [t.codes(node.inputs[0])]))
 
 
+def _takes_zeros(t: Target, sizes: Value) -> int | None:
+    """Whether a Reshape says that 0 is 0, of a shape that is an input: a program may give any.
+
+    Of computed shapes onnxruntime makes constants, with 0 for an extent that stays: older versions
+    even where 0 is 0, which newer ones leave as they are.
+    """
+    return 1 if sizes.producer is None and t.opset >= 14 else None
+
+
 def export_reshape(node: Node, t: Target) -> None:
     """Reshape.
 
@@ -104,16 +113,18 @@ def export_reshape(node: Node, t: Target) -> None:
         t.set_codes(y, t.node("Squeeze", [last, t.const([1, 2])]))
         return
     if op.shape is None:
-        t.set_codes(y, t.node("Reshape", [t.codes(x), t.int64(node.inputs[1])]))
+        sizes = t.int64(node.operand(1))
+        literal = _takes_zeros(t, node.operand(1))
+        t.set_codes(y, t.node("Reshape", [t.codes(x), sizes], allowzero=literal))
         return
     if 0 not in op.shape:
         t.set_codes(y, t.reshape(t.codes(x), op.shape))
         return
-    sizes = [max(d, 0) for d in op.shape]  # without elements any extent will do for -1
+    fixed = [max(d, 0) for d in op.shape]  # without elements any extent will do for -1
     if t.opset >= 14:
-        result = t.node("Reshape", [t.codes(x), t.const(sizes)], allowzero=1)
+        result = t.node("Reshape", [t.codes(x), t.const(fixed)], allowzero=1)
     else:
-        empty = t.node("ConstantOfShape", [t.const(sizes)])
+        empty = t.node("ConstantOfShape", [t.const(fixed)])
         result = t.cast(empty, t.inner_type(y))
     t.set_codes(y, result)
 
