@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from nnconv.decompositions.base import Evaluate, Refused, replace
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
 from nnconv.formats.hints import open_names, shapes_hint
@@ -220,7 +222,7 @@ class GraphExport(ABC):
             parts = None
             likeness = _likeness(node)
             if len(came) < MOST_STEPS and came.count(likeness) < _MOST_ROUNDS:
-                parts = replace(node, refusal, self.file.evaluate, self.means)
+                parts = replace(node, refusal, self._worked_out, self.means)
             if parts is None:
                 self._stand_in(node)
                 return [item]
@@ -229,6 +231,18 @@ class GraphExport(ABC):
         else:
             return []
         return [again for part in parts for again in self._export(part, (*came, likeness))]
+
+    def _worked_out(self, node: Node, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+        """What a node on constants gives; tells of those whose numbers a narrower type lacks."""
+        results = self.file.evaluate(node, arrays)
+        if isinstance(node.op, Cast) and node.op.dtype.is_float:
+            (before,), (after,) = arrays, results
+            if before is not None and np.any(np.isinf(after) & np.isfinite(before)):
+                self.note(
+                    f"`{node.operand(0).name}` has numbers beyond {node.op.dtype}, in which "
+                    f"{self.format_name} computes: they become infinite"
+                )
+        return results
 
     def open_hint(self, node: Node) -> str:
         """Which inputs to give a shape to, where a node has to do with extents that aren't known.

@@ -26,12 +26,14 @@ class NarrowNumbersPass(Pass):
     Attributes:
         lost: constants beyond int32 that something computes with, each with its reader: there
             what they saturate to gives other results.
+        notes: which constants of floats saturate.
     """
 
     name: ClassVar[str] = "narrow_numbers"
 
     def __init__(self) -> None:
         self.lost: list[tuple[Value, Node]] = []
+        self.notes: list[str] = []
 
     def run(self, graph: Graph) -> bool:
         """Rewrite one graph."""
@@ -45,6 +47,11 @@ class NarrowNumbersPass(Pass):
                 if value.dtype.is_integer and np.any(narrow.data != value.data):
                     readers = (use.node for use in value.uses)
                     self.lost += ((value, node) for node in readers if isinstance(node.op, _SUMS))
+                elif value.dtype.is_float and _saturates(value):
+                    self.notes.append(
+                        f"`{value.name}` has numbers beyond {narrow.dtype}, in which NNAPI "
+                        "computes: they become its greatest"
+                    )
                 value.replace_all_uses_with(narrow)
                 graph.replace_output(value, narrow)
                 modified = True
@@ -85,6 +92,12 @@ def refuse_lost(passes: Iterable[Pass], path: str) -> None:
         raise UnsupportedError(dict.fromkeys(items), path=path)
 
 
+def saturated(passes: Iterable[Pass]) -> list[str]:
+    """What the passes have to tell of constants that float32 lacks, once each."""
+    found = (note for step in passes if isinstance(step, NarrowNumbersPass) for note in step.notes)
+    return list(dict.fromkeys(found))
+
+
 def _is_read_as_bits(value: Value) -> bool:
     return any(isinstance(use.node.op, Bitcast) for use in value.uses)
 
@@ -117,6 +130,12 @@ def _narrow(value: Value) -> bool:
         return False
     value.type = TensorType(NARROWED[value.dtype], value.shape, value.quant)
     return True
+
+
+def _saturates(value: Value) -> bool:
+    assert value.data is not None
+    most = np.finfo(NARROWED[value.dtype].numpy).max
+    return bool(np.any(np.isfinite(value.data) & (np.abs(value.data) > most)))
 
 
 def _constant(value: Value) -> Value:

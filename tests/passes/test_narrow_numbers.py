@@ -200,3 +200,30 @@ def test_edges_in_float64_are_told_of_and_compared(tmp_path):
     assert report.notes == [
         f"`{name}` is float64, which NNAPI lacks: it becomes float32" for name in "xy"
     ]
+
+
+HUGE = np.array([1e300, 2.0, -np.inf, 1e-300])
+
+
+@pytest.mark.parametrize(
+    ("target", "limits"),
+    [
+        ("nnapi", ["`huge` has numbers beyond float32, in which NNAPI computes: they become its"]),
+        ("tflite", ["`huge` has numbers beyond float32, in which TFLite computes: they become in"]),
+        ("nnrt", []),
+        ("onnx", []),
+    ],
+)
+@pytest.mark.parametrize("factor", [HUGE, HUGE[1:]], ids=["beyond", "within"])
+def test_constants_beyond_float32_are_told_of(factor, target, limits, tmp_path):
+    graph = Graph()
+    b = Builder(graph)
+    x = b.input("x", DType.FLOAT64, factor.shape)
+    graph.outputs = [b.add(e.Mul(), [x, b.const(factor, "huge")], name="y")]
+    source = tmp_path / "source.onnx"
+    nnconv.save(Model([Signature("", graph)]), source)
+    notes = nnconv.convert(source, tmp_path / f"result.{target}").notes
+    found = [note for note in notes if "beyond" in note]
+    wanted = limits if factor is HUGE else []
+    assert len(found) == len(wanted)
+    assert all(note.startswith(start) for note, start in zip(found, wanted, strict=True))
