@@ -148,7 +148,7 @@ class Program:
         """Compile beforehand what can be.
 
         Raises:
-            NoDeviceError: no device takes the model.
+            NoDeviceError: no device takes the model, whatever its inputs hold.
         """
         shapes = self._source.known_shapes()
         if shapes is None:
@@ -244,6 +244,10 @@ class Program:
             plan.stand_in = Plan(backends.compile(model, REFERENCE), REFERENCE)
         return plan.stand_in
 
+    def _may_freeze(self) -> bool:
+        """Whether a run may tell what a model lacks that can't be read without its inputs."""
+        return REFERENCE in self.devices and bool(self._source.frozen(1))
+
     def _run_frozen(
         self, arrays: Sequence[np.ndarray | None], reason: NnconvError
     ) -> list[np.ndarray]:
@@ -322,6 +326,8 @@ class Program:
                     model = self._source.specialize(shapes)
                 return Plan(compile_model(model, device, WHOLE), device)
             except UnsupportedError as error:
+                if model is None and self._may_freeze():
+                    raise
                 if model is None:
                     raise NoDeviceError(error.message) from error
                 reasons.append(f"{device}: {error}")

@@ -202,3 +202,28 @@ def test_extents_that_a_run_gives_are_taken_as_they_are(name, size, shape, resul
     else:
         made.compute()
         assert made.get_output_operand_dimensions(0) == result
+
+
+@pytest.mark.parametrize("names", [[REFERENCE], DEVICES], ids=len)
+def test_what_an_operation_needs_beforehand_may_be_an_input(names):
+    model = nnapi.Model()
+    x, out = (model.add_operand(OperandType(FLOAT, shape)) for shape in ((2, 3), (0, 0)))
+    count = model.add_operand(OperandType(OperandCode.INT32))
+    places = model.add_operand(OperandType(OperandCode.TENSOR_INT32, (0, 0)))
+    model.add_operation(OperationCode.TOPK_V2, [x, count], [out, places])
+    model.identify_inputs_and_outputs([x, count], [out])
+    model.finish()
+    chosen = [device(name) for name in names]
+    assert model.get_supported_operations_for_devices(chosen) == [True]
+    compilation = compiled(model, names)
+    for number in (2, 1):
+        made = nnapi.Execution(compilation)
+        made.set_input(0, array())
+        made.set_input(1, np.int32(number))
+        result = np.zeros((2, number), np.float32)
+        made.set_output(0, result)
+        made.compute()
+        assert np.array_equal(result, array()[:, : -number - 1 : -1])
+    with pytest.raises(nnapi.Error, match="k is computed") as caught:
+        compiled(model, ["onnxruntime:cpu"])
+    assert caught.value.code is ResultCode.BAD_DATA

@@ -5,8 +5,8 @@ import pytest
 from nnconv.backends import devices
 
 from nnconv.runtime import nnrt
-from nnconv.runtime.nnrt import ReturnCode, Tensor
-from support.nnrt_runtime import array, compiled, desc, device_id, device_tensor
+from nnconv.runtime.nnrt import DataType, OperationType, ReturnCode, Tensor
+from support.nnrt_runtime import FLOAT, array, compiled, desc, device_id, device_tensor
 
 NAMES = [device.name for device in devices() if device.available]
 
@@ -43,3 +43,24 @@ def test_every_run_tells_the_shapes_of_its_outputs(name):
         made.run_sync(inputs, [output])
         assert output.get_tensor_desc().get_shape() == (2, 3)
         assert np.array_equal(content(output), 2 * array() + turn)
+
+
+def test_what_an_operation_needs_beforehand_may_be_an_input():
+    model = nnrt.Model()
+    kinds = Tensor(FLOAT, (2, 3)), Tensor(DataType.INT32, (1,)), Tensor(DataType.INT32, (1,))
+    inputs = [model.add_tensor(kind) for kind in kinds]
+    out = model.add_tensor(Tensor(FLOAT, (-1, -1)))
+    model.add_operation(OperationType.GATHER, [], inputs, [out])
+    model.specify_inputs_and_outputs(inputs, [out])
+    model.finish()
+    assert model.get_available_operations(device_id()) == [True]
+    made = nnrt.Executor(compiled(model))
+    index, axis = (device_tensor((1,), DataType.INT32) for _ in range(2))
+    index.get_data_buffer().view(np.int32)[:] = 1
+    output = Tensor.create_with_size(device_id(), desc((-1, -1)), 64)
+    for number, shape in ((0, (1, 3)), (1, (2, 1))):
+        axis.get_data_buffer().view(np.int32)[:] = number
+        made.run_sync([filled(), index, axis], [output])
+        assert output.get_tensor_desc().get_shape() == shape
+        found = output.get_data_buffer()[: 4 * int(np.prod(shape))].view(np.float32)
+        assert np.array_equal(found.reshape(shape), array().take([1], number))
