@@ -19,6 +19,7 @@ from nnconv.formats.onnx.importer import STANDARD, Importer, NotConvertible, Sou
 from nnconv.formats.onnx.lists import TensorList
 from nnconv.formats.onnx.notes import noted_hybrids, noted_source
 from nnconv.formats.onnx.order import in_order
+from nnconv.formats.onnx.type_rules import check_floats
 from nnconv.formats.onnx.types import DTYPES
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -174,10 +175,16 @@ class GraphImport:
     def _import(self, node: wire.Node, index: int) -> None:
         domain = _domain(node.domain)
         source = Source(node, self, index=index, version=self.opsets.get(domain, 0))
-        refused = source.attempt(lambda: self._importer(source, domain)(source))
+        refused = source.attempt(lambda: self._run(source, domain))
         self.unsupported.extend(refused)
         if self.unsupported:
             self._stand_in(node)
+
+    def _run(self, source: Source, domain: str) -> None:
+        importer = self._importer(source, domain)
+        if domain == STANDARD:
+            check_floats(source)
+        importer(source)
 
     def _importer(self, source: Source, domain: str) -> Importer:
         """What imports a node: its importer, its function, or ONNX's own definition of its op.

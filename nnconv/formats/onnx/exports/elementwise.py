@@ -311,6 +311,13 @@ POWERS: dict[float, tuple[str, ...]] = {
 """Exponents for which there are ops that take down to 1/16 of Pow's time; Mul is by the base."""
 
 
+_POWERS_IN = {
+    **dict.fromkeys((DType.INT8, DType.UINT8, DType.INT16, DType.UINT16), DType.INT32),
+    DType.UINT32: DType.INT64,
+}
+"""What takes the place of integers that onnxruntime's Pow lacks."""
+
+
 def export_pow(node: Node, t: Target) -> None:
     """Pow."""
     (base, exponent), y = _operands(node), node.outputs[0]
@@ -318,7 +325,15 @@ def export_pow(node: Node, t: Target) -> None:
     result = name = t.real(base)
     steps = POWERS.get(float(known.flat[0])) if known is not None and known.size == 1 else None
     if steps is None or y.shape != base.shape or not base.dtype.is_float or len(steps) > most:
-        t.set_real(y, t.node("Pow", [name, t.real(exponent)]))
+        bases, powers = (_POWERS_IN.get(t.real_type(value)) for value in (base, exponent))
+        other = t.real(exponent)
+        if powers is not None and not t.plain:
+            other = t.cast(other, powers)
+        if bases is None:
+            t.set_real(y, t.node("Pow", [name, other]))
+        else:  # whose low bits are the same
+            result = t.node("Pow", [t.cast(name, bases), other])
+            t.set_real(y, t.cast(result, base.dtype))
         return
     for kind in steps:
         result = t.node(kind, [result, name] if kind == "Mul" else [result])

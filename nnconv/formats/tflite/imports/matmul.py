@@ -62,6 +62,8 @@ def import_batch_matmul(s: Source) -> None:
     if s.output_type().dtype is not DType.INT32:
         s.emit(op, [s.real_operand(0), s.real_operand(1)])
         return
+    if {a.dtype, b.dtype} != {DType.INT8}:
+        raise s.unsupported(f"operands are {a.dtype} and {b.dtype}, int32 comes of int8 alone")
     inputs = [_plain(s, a), _plain(s, b)]
     kind = replace(s.builder.infer(op, inputs)[0], dtype=DType.INT32, quant=_PLAIN)
     s.emit(Bitcast(dtype=DType.INT32), s.builder.add_typed(op, inputs, [kind]))
