@@ -53,9 +53,17 @@ class CacheSlot:
         self.fingerprint = fingerprint
 
     def path(self, versions: Mapping[str, str]) -> Path:
-        """Where the entry for devices of these versions belongs."""
-        key = hashlib.sha256(self.token + json.dumps(list(versions.items())).encode())
-        return self.folder / key.hexdigest()
+        """Where the entry for devices of these versions belongs.
+
+        Other models under the same token have other places: while the files of an entry are read,
+        another process can't put those of its model there.
+        """
+        return self.folder / f"{self._key(versions)}.{self.fingerprint.hex()[:16]}"
+
+    def _key(self, versions: Mapping[str, str]) -> str:
+        """What the names of the token's entries begin with."""
+        devices = json.dumps(list(versions.items()))
+        return hashlib.sha256(self.token + devices.encode()).hexdigest()
 
     def find(self, versions: Mapping[str, str]) -> tuple[Path, Any] | None:
         """The entry for devices of these versions and what is known of it, if it is sound."""
@@ -79,7 +87,7 @@ class CacheSlot:
     def keep(
         self, draft: Path, files: Iterable[str], known: Any, versions: Mapping[str, str]
     ) -> None:
-        """Make an entry of a new folder.
+        """Make an entry of a new folder, in the place of the token's last one.
 
         Where the folder can't be written the model is compiled anew the next time.
 
@@ -102,6 +110,9 @@ class CacheSlot:
                 path.rename(draft / "old")
             draft.rename(path)
             shutil.rmtree(path / "old", ignore_errors=True)
+            for other in self.folder.glob(f"{self._key(versions)}.*"):
+                if other != path:
+                    self.discard(other)
         except (NnconvError, OSError):
             self.discard(draft)
 

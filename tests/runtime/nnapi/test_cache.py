@@ -129,6 +129,20 @@ def weighted(weights):
     return model
 
 
+def gives(folder, weights, name=DEVICE):
+    """What a model of these weights gives for zeros, which must be the weights."""
+    made = nnapi.Compilation.create_for_devices(weighted(weights), [device(name)])
+    made.set_caching(folder, TOKEN)
+    made.finish()
+    execution = nnapi.Execution(made)
+    result = np.zeros(weights.shape, np.float32)
+    for index in (0, 1):
+        execution.set_input(index, np.zeros(weights.shape, np.float32))
+    execution.set_output(0, result)
+    execution.compute()
+    return result
+
+
 @pytest.mark.parametrize("place", [4, 5000, 9998])
 @pytest.mark.parametrize("change", ["another", "moved"])
 def test_every_weight_counts(tmp_path, writes, place, change):
@@ -139,17 +153,25 @@ def test_every_weight_counts(tmp_path, writes, place, change):
     else:
         second[place - 4 : place + 2] = np.roll(second[place - 4 : place + 2], 2)
     for weights in (first, second):
-        made = nnapi.Compilation.create_for_devices(weighted(weights), [device(DEVICE)])
-        made.set_caching(tmp_path, TOKEN)
-        made.finish()
-        execution = nnapi.Execution(made)
-        result = np.zeros(first.shape, np.float32)
-        for index in (0, 1):
-            execution.set_input(index, np.zeros(first.shape, np.float32))
-        execution.set_output(0, result)
-        execution.compute()
-        assert np.array_equal(result, weights)
+        assert np.array_equal(gives(tmp_path, weights), weights)
     assert len(writes) == 2
+    assert len(list(tmp_path.iterdir())) == 1, "a token has one entry"
+
+
+@pytest.mark.parametrize("name", ["onnxruntime:cpu", "litert:cpu"])
+def test_an_entry_is_not_exchanged_while_it_is_read(tmp_path, monkeypatch, name):
+    first, second = np.arange(2000, dtype=np.float32), np.ones(2000, np.float32)
+    gives(tmp_path, first, name)
+    find = CacheSlot.find
+
+    def found_before_another_is_kept(slot, versions):
+        found = find(slot, versions)
+        monkeypatch.setattr(CacheSlot, "find", find)
+        assert np.array_equal(gives(tmp_path, second, name), second)
+        return found
+
+    monkeypatch.setattr(CacheSlot, "find", found_before_another_is_kept)
+    assert np.array_equal(gives(tmp_path, first, name), first)
 
 
 @pytest.mark.parametrize("folder", ["a\0b", b"a\0b", "\ud800", "x" * 5000])
