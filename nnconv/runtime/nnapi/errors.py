@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
+from nnconv.backends import DeadlineError
 from nnconv.errors import NnconvError
 from nnconv.formats.nnapi.types import ResultCode
 from nnconv.runtime.core.checks import Checks
@@ -65,11 +66,25 @@ def call(
         try:
             return method(self, *args, **options)
         except MemoryError as error:
-            raise Error(
-                ResultCode.OUT_OF_MEMORY, str(error) or "there is no memory left"
-            ) from error
+            raise failure_of(error) from error
 
     return checked
+
+
+def failure_of(error: NnconvError | MemoryError) -> Error:
+    """What a computation's error is to NNAPI."""
+    if isinstance(error, Error):
+        return error
+    if isinstance(error, MemoryError):
+        return Error(ResultCode.OUT_OF_MEMORY, str(error) or "there is no memory left")
+    is_late = isinstance(error, DeadlineError)
+    code = ResultCode.MISSED_DEADLINE_TRANSIENT if is_late else ResultCode.OP_FAILED
+    return Error(code, str(error))
+
+
+def interrupted() -> Error:
+    """The error of a computation that something else has ended."""
+    return Error(ResultCode.OP_FAILED, "the computation was interrupted")
 
 
 _checks = Checks(null, bad_data)

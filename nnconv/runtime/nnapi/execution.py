@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
 
-from nnconv.backends import DeadlineError, Limits
+from nnconv.backends import Limits
 from nnconv.errors import NnconvError
 from nnconv.formats.nnapi.types import DurationCode, ResultCode
 from nnconv.runtime.nnapi.arguments import Arguments
@@ -19,9 +20,11 @@ from nnconv.runtime.nnapi.errors import (
     bad_state,
     call,
     expect,
+    failure_of,
     flag,
     index_of,
     integer,
+    interrupted,
     listed,
     null,
 )
@@ -262,8 +265,7 @@ class Execution:
                 MISSED_DEADLINE_TRANSIENT.
         """
         self._begin()
-        failure = self._finish(self._compute)
-        if failure is not None:
+        if (failure := self._finish(self._compute)) is not None:
             raise failure
 
     @call
@@ -301,8 +303,7 @@ class Execution:
 
         Args:
             dependencies: the events.
-            duration: how many nanoseconds the computation may take from then on; 0: as long as it
-                likes.
+            duration: how many nanoseconds the computation may take from then on; 0: any.
 
         Raises:
             Error: UNEXPECTED_NULL, BAD_STATE, BAD_DATA, or OP_FAILED where an event's computation
@@ -310,7 +311,7 @@ class Execution:
         """
         events = [Event.checked(event) for event in listed(dependencies, "dependencies")]
         self._begin()
-        try:
+        with self._completing():
             self._arguments.check_set()
             limit = integer(duration, "the duration", low=0, high=MOST_NANOSECONDS)
             if limit:
@@ -319,9 +320,6 @@ class Execution:
                 raise bad_data("the dimensions of an output aren't all known")
             for event in events:
                 event.demand_success()
-        except Error as error:
-            self._complete(error)
-            raise
         return self._start(limit)
 
     def _begin(self) -> None:
@@ -334,28 +332,35 @@ class Execution:
             self._begun = time.monotonic_ns()
 
     def _start(self, limit: int) -> Event:
-        try:
+        with self._completing():
             self._arguments.check_set()
             self._arguments.check_content()
             return Event.of(lambda: self._finish(lambda: self._compute(limit)))
+
+    @contextmanager
+    def _completing(self) -> Iterator[None]:
+        """Complete the execution where what is done inside fails."""
+        failure: Error | None = interrupted()
+        try:
+            yield
+            failure = None
         except Error as error:
-            self._complete(error)
+            failure = error
             raise
+        finally:
+            if failure is not None:
+                self._complete(failure)
 
     def _finish(self, work: Callable[[], None]) -> Error | None:
         """Do the work and complete the execution; gives what went wrong."""
-        failure: Error | None = None
+        failure: Error | None = interrupted()
         try:
             work()
-        except Error as error:
-            failure = error
-        except DeadlineError as error:
-            failure = Error(ResultCode.MISSED_DEADLINE_TRANSIENT, str(error))
-        except MemoryError as error:
-            failure = Error(ResultCode.OUT_OF_MEMORY, str(error) or "there is no memory left")
-        except NnconvError as error:
-            failure = Error(ResultCode.OP_FAILED, str(error))
-        self._complete(failure)
+            failure = None
+        except (NnconvError, MemoryError) as error:
+            failure = failure_of(error)
+        finally:
+            self._complete(failure)
         return failure
 
     def _complete(self, failure: Error | None) -> None:

@@ -243,3 +243,23 @@ def test_without_threads_nothing_starts(monkeypatch):
     assert caught.value.code is ResultCode.RESOURCE_EXHAUSTED_TRANSIENT
     made.start_compute().wait()
     assert np.array_equal(result, A + B)
+
+
+def test_what_is_interrupted_has_failed(monkeypatch):
+    compilation = compiled()
+    made, result = execution(compilation)
+    made.set_reusable(True)
+    waited = nnapi.Event.of(lambda: None)
+    starts = (
+        (compilation.program, "run", made.compute),
+        (waited, "demand_success", lambda: made.start_compute_with_dependencies([waited])),
+    )
+    for owner, name, start in starts:
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                start()
+        with pytest.raises(nnapi.Error, match="interrupted"):
+            made.get_output_operand_rank(0)
+        made.compute()
+        assert np.array_equal(result, A + B)
