@@ -31,10 +31,11 @@ from nnconv.backends.limits import DeadlineError, current_limits
 from nnconv.errors import BackendError, InvalidModelError, UsageError
 from nnconv.formats import detect, read_model
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import Model
+from nnconv.ir.graph import Graph, Model
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import Shape
+from nnconv.ir.types import Dim, Shape
 from nnconv.lowering import choose_signature, one_entry, to_onnx
+from nnconv.ops.elementwise import Add, Mul
 
 PROVIDERS = {
     "onnxruntime:cpu": "CPUExecutionProvider",
@@ -128,6 +129,7 @@ class OnnxRuntimeExecutable(Executable):
         self._errors = _error_classes(self._runtime)
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._lent: dict[str, np.ndarray] = {}
+        self._fuses_codes, self._needs_elements = True, False
         provider = PROVIDERS[device]
         if provider not in self._runtime.get_available_providers():
             raise BackendError(
@@ -165,6 +167,9 @@ class OnnxRuntimeExecutable(Executable):
         from nnconv.formats.onnx.protobuf import MAX_BYTES, encode, part_chunks, write
 
         entry = choose_signature(model, signature)
+        places = [place for graph in model.graphs() for place in _where_none_is_read(graph)]
+        self._fuses_codes = not any(None in shape for shape in places)
+        self._needs_elements = self._fuses_codes and bool(places)
         lowered = to_onnx(one_entry(model, entry))
         large = [t for t in lowered.model.graph.initializers if is_lendable(t)]
         self._lent = lend(large, self._runtime)
@@ -187,6 +192,8 @@ class OnnxRuntimeExecutable(Executable):
         if not optimize:
             level = self._runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
             options.graph_optimization_level = level
+        if not self._fuses_codes:
+            options.add_session_config_entry("session.disable_quant_qdq", "1")
         if not has_exact_byte_sums():
             options.add_session_config_entry("session.x64quantprecision", "1")
         if self._lent:
@@ -246,6 +253,8 @@ class OnnxRuntimeExecutable(Executable):
         return TensorInfo(argument.name, dtype, shape, _quant(quants.get(argument.name)))
 
     def _execute(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        if self._needs_elements and not all(array.size for array in feeds.values()):
+            raise BackendError(f"{self.device} has no sums and products of codes without elements")
         seconds = current_limits().seconds_left()
         try:
             if seconds is None:
@@ -332,6 +341,23 @@ def _unranked(content: bytes | str) -> frozenset[str]:
 
     graph = read(content).graph
     return frozenset(end.name for end in (*graph.inputs, *graph.outputs) if end.dims is None)
+
+
+def _where_none_is_read(graph: Graph) -> list[tuple[Dim, ...]]:
+    """The shapes of terms and factors whose extents aren't known and else are 1.
+
+    Of a single code and none onnxruntime's fused sums and products read the code that isn't there,
+    which may end the process.
+    """
+    values = (
+        value
+        for node in graph.nodes
+        if isinstance(node.op, Add | Mul) and node.outputs[0].type.has_codes
+        for value in node.inputs
+        if value is not None
+    )
+    shapes = [value.shape or () for value in values]
+    return [s for s in shapes if set(s) - {1} and not any(isinstance(d, int) and d > 1 for d in s)]
 
 
 def _note(notes: Mapping[str, str], key: str, default: Any) -> Any:

@@ -12,7 +12,8 @@ import nnconv
 from nnconv.errors import BackendError, InvalidModelError, UsageError
 from nnconv.formats.onnx import wire
 from nnconv.ir import Builder, DType, Graph, Model, Signature
-from nnconv.ops.elementwise import Add
+from nnconv.ir.quant import Quant
+from nnconv.ops.elementwise import Add, Mul
 from support.tflite_builder import TfliteBuilder
 
 
@@ -235,3 +236,17 @@ def test_lent_constants_have_the_elements_of_their_views(dtype):
             assert lent.flags.c_contiguous
             assert lent.dtype == dtype
             np.testing.assert_array_equal(lent, views[name])
+
+
+@pytest.mark.parametrize("op", [Add(), Mul()], ids=["Add", "Mul"])
+def test_codes_of_no_elements_are_refused_beside_a_single_one(op):
+    """Its fused kernels read the code that isn't there."""
+    b, quant = Builder(Graph("sums")), Quant.per_tensor(0.5, 0)
+    x = b.input("x", DType.UINT8, ("n", 1), quant=quant)
+    one = b.const(np.array([[4]], np.uint8), quant=quant)
+    b.graph.outputs.append(b.add(op, [x, one], quant=quant))
+    executable = compile_for(Model([Signature("", b.graph)]), "onnxruntime:cpu")
+    (some,) = executable.run({"x": np.array([[2], [6]], np.uint8)}).values()
+    assert some.reshape(-1).tolist() == ([6, 10] if isinstance(op, Add) else [4, 12])
+    with pytest.raises(BackendError, match="without elements"):
+        executable.run({"x": np.zeros((0, 1), np.uint8)})

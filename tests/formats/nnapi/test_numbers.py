@@ -11,6 +11,7 @@ from nnconv.runtime.core.program import Program
 from nnconv.runtime.nnapi.source import ModelSource
 from support.nnapi_models import FLOAT, INT, NnapiBuilder
 
+QUANT8 = OperandCode.TENSOR_QUANT8_ASYMM
 REFERENCE = "reference"
 DEVICES = [[REFERENCE], ["onnxruntime:cpu", REFERENCE], ["litert:cpu", REFERENCE]]
 
@@ -117,30 +118,66 @@ def test_regions_at_the_end_of_an_image_are_written_as_they_were():
     assert [operation.code.name for operation in again.main.operations] == ["ROI_ALIGN"]
 
 
+def cells_of_boxes(b, image, size, **quant):
+    """ROI_ALIGN of what is kept of a box that a run gives; and two further results of that."""
+    codes = bool(quant)
+    kind = QUANT8 if codes else FLOAT
+    place = {"scale": 0.125} if codes else {}
+    corners = OperandCode.TENSOR_QUANT16_ASYMM if codes else FLOAT
+    points = {"scale": 2.0**-8} if codes else {}
+    scores, rois = b.input(kind, (1, 2), **points), b.input(corners, (1, 8), **place)
+    batches = b.input(OperandCode.TENSOR_INT32, (1,))
+    limits = [b.const(OperandCode.FLOAT32, 0.5), b.const(INT, -1), b.const(INT, 0)]
+    limits += [b.const(OperandCode.FLOAT32, number) for number in (0.4, 1.0, 0.3)]
+    kept = [b.output(kind, (0,), **points), b.operand(corners, (0, 4), **place)]
+    kept += [b.output(OperandCode.TENSOR_INT32, (0,)), b.operand(OperandCode.TENSOR_INT32, (0,))]
+    b.run(OperationCode.BOX_WITH_NMS_LIMIT, [scores, rois, batches, *limits], kept)
+    cells = b.operand(kind, (0, size, size, 1), **quant)
+    extent, two, stride = b.const(INT, size), b.const(INT, 2), b.const(OperandCode.FLOAT32, 1.0)
+    nhwc = b.const(OperandCode.BOOL, False)
+    operands = [image, kept[1], kept[3], extent, extent, stride, stride, two, two, nhwc]
+    b.run(OperationCode.ROI_ALIGN, operands, [cells])
+    return cells
+
+
+def see_extents(model, devices, given, shape):
+    """That a run which keeps a box and one that keeps none both give outputs of their size."""
+    program = Program(ModelSource(model), devices)
+    scores, *rest = given
+    for taken, count in ((1, 1), (0, 0), (1, 1)):
+        results = program.run([scores * scores.dtype.type(taken), *rest])
+        assert [r.shape for r in results] == [(count,), (count,), (count, *shape)]
+
+
 @each_device
 @pytest.mark.parametrize("pool", ["AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"])
 def test_what_follows_no_boxes_has_no_elements(pool, devices):
     """All of it is given by the run, so nothing is known beforehand."""
     b = NnapiBuilder()
-    scores, rois = b.input(FLOAT, (1, 2)), b.input(FLOAT, (1, 8))
-    batches, image = b.input(OperandCode.TENSOR_INT32, (1,)), b.input(FLOAT, (1, 2, 2, 1))
-    limits = [b.const(OperandCode.FLOAT32, 0.5), b.const(INT, -1), b.const(INT, 0)]
-    limits += [b.const(OperandCode.FLOAT32, number) for number in (0.4, 1.0, 0.3)]
-    kept = [b.output(FLOAT, (0,)), b.operand(FLOAT, (0, 4))]
-    kept += [b.output(OperandCode.TENSOR_INT32, (0,)), b.operand(OperandCode.TENSOR_INT32, (0,))]
-    b.run(OperationCode.BOX_WITH_NMS_LIMIT, [scores, rois, batches, *limits], kept)
-    cells = b.operand(FLOAT, (0, 2, 2, 1))
-    two, stride = b.const(INT, 2), b.const(OperandCode.FLOAT32, 1.0)
-    nhwc = b.const(OperandCode.BOOL, False)
-    operands = [image, kept[1], kept[3], two, two, stride, stride, two, two, nhwc]
-    b.run(OperationCode.ROI_ALIGN, operands, [cells])
-    one, none = b.const(INT, 1), b.const(INT, 0)
-    y = b.output(FLOAT, (0, 1, 1, 1))
+    image = b.input(FLOAT, (1, 2, 2, 1))
+    cells, y = cells_of_boxes(b, image, 2), b.output(FLOAT, (0, 1, 1, 1))
+    one, two, none = (b.const(INT, number) for number in (1, 2, 0))
     b.run(OperationCode[pool], [cells, *[none] * 4, *[one] * 2, *[two] * 2, none], [y])
-    program = Program(ModelSource(b.model()), devices)
+    graph = b.graph
+    graph.inputs = (*graph.inputs[1:], graph.inputs[0])
+    boxes = np.tile(np.array([0, 0, 2, 2], np.float32), 2)[None]
     picture = np.arange(4, dtype=np.float32).reshape(1, 2, 2, 1)
-    box = np.tile(np.array([0, 0, 2, 2], np.float32), 2)[None]
-    for score, count in ((0.9, 1), (0.1, 0), (0.8, 1)):
-        given = [np.float32([[0, score]]), box, np.zeros(1, np.int32), picture]
-        first, classes, pooled = program.run(given)
-        assert (first.shape, classes.shape, pooled.shape) == ((count,), (count,), (count, 1, 1, 1))
+    given = [np.float32([[0, 0.9]]), boxes, np.zeros(1, np.int32), picture]
+    see_extents(b.model(), devices, given, (1, 1, 1))
+
+
+@each_device
+@pytest.mark.parametrize("code", ["ADD", "MUL"])
+def test_no_codes_beside_a_single_one(code, devices):
+    """Kernels of onnxruntime read the code that isn't there, and may die of it."""
+    b, quant = NnapiBuilder(), {"scale": 0.5, "zero_point": 3}
+    image, other = b.input(QUANT8, (1, 2, 2, 1), **quant), b.input(QUANT8, (1, 1, 1, 1), **quant)
+    cells = cells_of_boxes(b, image, 1, **quant)
+    y = b.output(QUANT8, (0, 1, 1, 1), scale=1.0)
+    b.run(OperationCode[code], [cells, other, b.const(INT, 0)], [y])
+    graph = b.graph
+    graph.inputs = (*graph.inputs[2:], *graph.inputs[:2])
+    boxes = np.tile(np.array([0, 0, 16, 16], np.uint16), 2)[None]
+    picture = np.arange(4, dtype=np.uint8).reshape(1, 2, 2, 1)
+    given = [np.uint8([[0, 230]]), boxes, np.zeros(1, np.int32), picture, np.uint8([[[[9]]]])]
+    see_extents(b.model(), devices, given, (1, 1, 1))
