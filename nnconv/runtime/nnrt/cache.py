@@ -12,7 +12,7 @@ from pathlib import Path
 from nnconv import __version__
 from nnconv.errors import InvalidModelError, NnconvError
 from nnconv.formats.nnrt import file
-from nnconv.formats.nnrt.types import ReturnCode
+from nnconv.formats.nnrt.types import VERSIONS, ReturnCode
 from nnconv.formats.nnrt.wire import Graph
 from nnconv.runtime.core.cache import (
     CacheSlot,
@@ -91,7 +91,8 @@ class ModelCache:
         """Keep a model.
 
         Raises:
-            Error: INVALID_PARAMETER, there is no folder or no version; SAVE_CACHE_EXCEPTION.
+            Error: INVALID_PARAMETER, there is no folder or no version; SAVE_CACHE_EXCEPTION (in
+                API v1 INVALID_FILE).
         """
         if not os.path.isdir(self.folder):  # noqa: PTH112 - of any name; Path's gives errors
             raise invalid(f"{str(self.folder)!r} is no folder")
@@ -103,7 +104,9 @@ class ModelCache:
             file.write(graph, self._path)
             write_note(self._path, self._note(fingerprint.hex(), checksum_of(self._path)))
         except (NnconvError, OSError) as error:
-            raise Error(ReturnCode.SAVE_CACHE_EXCEPTION, str(error)) from error
+            is_v1 = graph.api == VERSIONS[0]
+            code = ReturnCode.INVALID_FILE if is_v1 else ReturnCode.SAVE_CACHE_EXCEPTION
+            raise Error(code, str(error)) from error
 
     def _is_kept(self, fingerprint: bytes) -> bool:
         note = read_note(self._path)

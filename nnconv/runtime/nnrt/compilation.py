@@ -40,6 +40,7 @@ from nnconv.runtime.nnrt.errors import (
     invalid,
     null,
     pointer,
+    unavailable,
 )
 from nnconv.runtime.nnrt.model import Model
 from nnconv.runtime.nnrt.source import ModelSource
@@ -300,7 +301,7 @@ class Compilation(Handle):
         Raises:
             Error: INVALID_PARAMETER, OPERATION_FORBIDDEN, FAILED (the device doesn't take the
                 model), UNAVAILABLE_DEVICE (no device can give it a meaning),
-                SAVE_CACHE_EXCEPTION. In v1 also INVALID_FILE.
+                SAVE_CACHE_EXCEPTION. In v1 UNAVALIDABLE_DEVICE and INVALID_FILE.
         """
         if self.api == V1:
             if self.is_built:
@@ -355,7 +356,7 @@ class Compilation(Handle):
             for fault in device_faults(operation, graph, self.api):
                 raise failed(f"no device takes {operation.type.name}: {fault}")
         for finding in structure_findings(graph):
-            raise Error(ReturnCode.UNAVAILABLE_DEVICE, str(finding))
+            raise unavailable(str(finding), self.api)
         source = ModelSource(graph)
         fingerprint = b"" if cache is None else source.fingerprint()
         slot = None if cache is None else cache.slot(fingerprint)
@@ -367,9 +368,9 @@ class Compilation(Handle):
         except NoDeviceError as error:
             raise failed(f"{found.name} doesn't take the model: {error}") from error
         except NnconvError as error:
-            raise Error(ReturnCode.UNAVAILABLE_DEVICE, str(error)) from error
+            raise unavailable(str(error), self.api) from error
         if (broken := program.fault()) is not None:
-            raise Error(ReturnCode.UNAVAILABLE_DEVICE, str(broken)) from broken
+            raise unavailable(str(broken), self.api) from broken
         if cache is not None:
             cache.save(graph, fingerprint)
         self.graph = graph

@@ -7,9 +7,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from nnconv import backends
-from nnconv.formats.nnrt.types import VERSIONS, DeviceType, ReturnCode
+from nnconv.formats.nnrt.types import VERSIONS, DeviceType
 from nnconv.runtime.core.devices import REFERENCE, available
-from nnconv.runtime.nnrt.errors import Error, failed, integer, invalid
+from nnconv.runtime.nnrt.errors import failed, integer, invalid, unavailable
 
 TYPES = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU}
 
@@ -102,12 +102,13 @@ def get_type(device_id: int, *, api: int = V2) -> DeviceType:
     """The kind of a device's hardware.
 
     Raises:
-        Error: INVALID_PARAMETER, there is no such device; UNAVAILABLE_DEVICE.
+        Error: INVALID_PARAMETER, there is no such device; UNAVAILABLE_DEVICE (in API v1
+            UNAVALIDABLE_DEVICE).
     """
     device = find(device_id, check_api(api))
     if device is None:
         raise invalid(f"there is no device {device_id}")
     if not device.info.available:
-        raise Error(ReturnCode.UNAVAILABLE_DEVICE, device.info.why_not)
+        raise unavailable(device.info.why_not, api)
     kind: DeviceType = TYPES.get(device.info.type, DeviceType.OTHERS)
     return kind

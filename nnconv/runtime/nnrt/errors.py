@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from nnconv.errors import NnconvError
-from nnconv.formats.nnrt.types import ReturnCode
+from nnconv.formats.nnrt.types import VERSIONS, ReturnCode
 from nnconv.runtime.core.checks import Checks
 
 Self = TypeVar("Self")
@@ -40,6 +40,13 @@ def forbidden(message: str) -> Error:
 def failed(message: str) -> Error:
     """The error for what didn't work."""
     return Error(ReturnCode.FAILED, message)
+
+
+def unavailable(message: str, api: int) -> Error:
+    """The error for a device that fails: API v1 has a code of its own."""
+    first = api == VERSIONS[0]
+    code = ReturnCode.UNAVALIDABLE_DEVICE if first else ReturnCode.UNAVAILABLE_DEVICE
+    return Error(code, message)
 
 
 def null(what: str) -> Error:

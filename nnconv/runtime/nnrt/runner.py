@@ -14,7 +14,7 @@ from nnconv.formats.nnrt.wire import Tensor
 from nnconv.runtime.core.program import Program
 from nnconv.runtime.nnrt.desc import MOST_DIMS
 from nnconv.runtime.nnrt.device import V1
-from nnconv.runtime.nnrt.errors import Error, invalid
+from nnconv.runtime.nnrt.errors import Error, invalid, unavailable
 
 
 class _Bound(NamedTuple):
@@ -37,7 +37,7 @@ class Runner:
     def __init__(self, program: Program, outputs: Sequence[Tensor], api: int) -> None:
         self._program = program
         self._outputs = outputs
-        self._is_v1 = api == V1
+        self._api = api
         self._bound: _Bound | None = None
 
     def forget(self) -> None:
@@ -103,8 +103,7 @@ class Runner:
 
     def _broken(self, error: NnconvError) -> Error:
         """The error for a device that fails."""
-        name = "UNAVALIDABLE_DEVICE" if self._is_v1 else "UNAVAILABLE_DEVICE"
-        return Error(ReturnCode[name], str(error))
+        return unavailable(str(error), self._api)
 
     def _bind(
         self, arrays: list[np.ndarray], rooms: list[np.ndarray], key: tuple[Any, ...] | None
@@ -135,7 +134,7 @@ class Runner:
                     f"output {place} has the dimensions {list(shape)}, "
                     f"declared are {list(tensor.dimensions)}"
                 )
-            if not self._is_v1 and not 1 <= len(shape) <= MOST_DIMS:
+            if self._api != V1 and not 1 <= len(shape) <= MOST_DIMS:
                 raise invalid(f"output {place} has {len(shape)} dimensions")
 
 

@@ -173,6 +173,14 @@ def test_a_folder_that_cannot_be_is_refused(folder, api):
     assert caught.value.code is ReturnCode.INVALID_PARAMETER
 
 
+@pytest.mark.parametrize(("api", "code"), [(1, "INVALID_FILE"), (2, "SAVE_CACHE_EXCEPTION")])
+def test_what_cannot_be_written_is_told(tmp_path, api, code):
+    (tmp_path / NAME).mkdir()
+    with pytest.raises(nnrt.Error) as caught:
+        cached(tmp_path, api=api)
+    assert caught.value.code is ReturnCode[code]
+
+
 def test_an_empty_path_is_no_cache():
     made = nnrt.Compilation(finished())
     made.set_cache("", 1)

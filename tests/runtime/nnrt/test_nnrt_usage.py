@@ -425,9 +425,9 @@ def test_one_executor_may_be_run_by_threads_at_once():
     assert wrong == []
 
 
-def two_operations(second, kind=FLOAT, dimensions=(2, 3)):
+def two_operations(second, kind=FLOAT, dimensions=(2, 3), api=2):
     """ADD, and an operation on its result."""
-    model = nnrt.Model()
+    model = nnrt.Model(api=api)
     a, b, activation, middle = add_tensors(model)
     out = model.add_tensor(Tensor(kind, dimensions))
     model.add_operation(OperationType.ADD, [activation], [a, b], [middle])
@@ -437,9 +437,10 @@ def two_operations(second, kind=FLOAT, dimensions=(2, 3)):
     return model
 
 
-def test_what_makes_no_sense_fails_when_it_is_built():
-    model = two_operations(OperationType.RELU, dimensions=(3, 3))
-    error = fails(ReturnCode.UNAVAILABLE_DEVICE, prepared(model).build)
+@pytest.mark.parametrize(("api", "code"), [(1, "UNAVALIDABLE_DEVICE"), (2, "UNAVAILABLE_DEVICE")])
+def test_what_makes_no_sense_fails_when_it_is_built(api, code):
+    model = two_operations(OperationType.RELU, dimensions=(3, 3), api=api)
+    error = fails(ReturnCode[code], prepared(model).build)
     assert "[3, 3]" in str(error)
 
 
