@@ -104,8 +104,8 @@ def pick(node: Node, b: Builder) -> list[Value] | None:
         return None
     for axis, (before, after, n) in enumerate(zip(op.before, op.after, x.shape, strict=True)):
         if before or after:
-            if not isinstance(n, int) or before + after + n > MOST_ELEMENTS:
-                return None
+            if not isinstance(n, int) or not 0 < n <= MOST_ELEMENTS - before - after:
+                return None  # of no elements there is none to repeat
             places = np.pad(np.arange(n), (before, after), mode=_NUMPY_MODES[op.mode])  # type: ignore[call-overload]
             index = b.const(places.astype(np.int32))
             x = b.add(Gather(axis=axis), [x, index], quant=x.quant)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from nnconv.errors import UnsupportedError
+from nnconv.errors import NnconvError, UnsupportedError
 from nnconv.formats.nnapi.reader import import_model
 from nnconv.formats.nnapi.types import OperandCode, OperationCode
+from nnconv.formats.nnapi.wire import Lifetime
 from nnconv.lowering import one_entry, to_nnapi
 from nnconv.runtime.core.program import Program
 from nnconv.runtime.nnapi.source import ModelSource
@@ -181,3 +182,25 @@ def test_no_codes_beside_a_single_one(code, devices):
     picture = np.arange(4, dtype=np.uint8).reshape(1, 2, 2, 1)
     given = [np.uint8([[0, 230]]), boxes, np.zeros(1, np.int32), picture, np.uint8([[[[9]]]])]
     see_extents(b.model(), devices, given, (1, 1, 1))
+
+
+@each_device
+@pytest.mark.parametrize("mode", [0, 1])
+def test_mirroring_nothing_gives_something_or_fails(mode, devices):
+    """No box is kept of those that the model holds, so that is known beforehand."""
+    b = NnapiBuilder()
+    image = b.input(FLOAT, (1, 2, 2, 1))
+    cells, y = cells_of_boxes(b, image, 2), b.output(FLOAT, (0, 2, 2, 1))
+    paddings = b.const(OperandCode.TENSOR_INT32, [[1, 0], [0, 0], [0, 0], [0, 0]])
+    b.run(OperationCode.MIRROR_PAD, [cells, paddings, b.const(INT, mode)], [y])
+    graph = b.graph
+    given = (np.float32([[0, 0.1]]), np.zeros((1, 8), np.float32), np.zeros(1, np.int32))
+    for index, array in zip(graph.inputs[1:], given, strict=True):
+        operand = graph.operands[index]
+        operand.lifetime, operand.value = Lifetime.CONSTANT, array
+    graph.inputs = graph.inputs[:1]
+    try:
+        found = results(b.model(), devices[:1], np.zeros((1, 2, 2, 1), np.float32))
+    except NnconvError:
+        return  # as Android's kernel
+    assert found[-1].shape[1:] == (2, 2, 1)
