@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -166,25 +166,21 @@ def _note_path(path: Path) -> Path:
 
 
 def checksum_of(path: Path) -> str | None:
-    """Size and checksum of a file; None where it can't be read."""
+    """Size and checksum of a file; None where it can't be read.
+
+    The CRC of its pages' sums: that of all bytes would take a tenth of the time that onnxruntime
+    takes to load the file.
+    """
     try:
         data = np.asarray(map_file(path))
     except (NnconvError, OSError, ValueError):
         return None
-    total = 0
-    for part in sums_of(data):
-        total = zlib.crc32(part, total)
+    pages, rest = pages_of(data)
+    total = zlib.crc32(rest, zlib.crc32(np.add.reduce(pages, axis=1)))
     return f"{len(data)}:{total:08x}"
 
 
-def sums_of(data: np.ndarray) -> Iterator[np.ndarray]:
-    """What tells bytes from others: the sum of each page, of each column of pages, and the rest.
-
-    A CRC of all bytes would take a tenth of the time that onnxruntime takes to load them.
-    """
+def pages_of(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes as pages of 64-bit words, a page a row, and the bytes behind the last whole page."""
     whole = len(data) // _PAGE * _PAGE
-    if whole:
-        pages = data[:whole].view(np.uint64).reshape(-1, _PAGE // 8)
-        yield np.add.reduce(pages, axis=1)
-        yield np.add.reduce(pages, axis=0)
-    yield data[whole:]
+    return data[:whole].view(np.uint64).reshape(-1, _PAGE // 8), data[whole:]
