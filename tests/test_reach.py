@@ -136,6 +136,45 @@ def gelu_tflite():
     return b.build()
 
 
+@pytest.fixture
+def picked(tmp_path):
+    """Rows that are gathered, others that are chosen where they are less, and their roots."""
+
+    def value(name, kind=TensorProto.FLOAT, dims=(2, 3)):
+        return helper.make_tensor_value_info(name, kind, dims)
+
+    nodes = [
+        helper.make_node("Gather", ["x", "i"], ["g"], axis=1),
+        helper.make_node("Less", ["g", "x"], ["c"]),
+        helper.make_node("Where", ["c", "g", "x"], ["w"]),
+        helper.make_node("Erf", ["w"], ["y"]),
+    ]
+    inputs = [value("x"), value("i", TensorProto.INT64, (3,))]
+    graph = helper.make_graph(nodes, "g", inputs, [value("y")])
+    path = tmp_path / "picked.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), path)
+    return path
+
+
+def test_each_node_is_listed_once_with_the_reasons_of_its_parts(picked):
+    """At level 1 Gather and Erf become dozens of operations that it lacks."""
+    found = nnconv.check(picked, "nnapi", feature_level=1).obstacles
+    assert [(o.op, o.where) for o in found if o.op != "Select"] == [
+        ("Gather", "op #0 Gather (`g`)"),
+        ("Less", "op #1 Less (`c`)"),
+        ("Erf", "op #3 Erf (`y`)"),
+    ]
+    gather, erf = found[0], found[-1]
+    assert gather.why.startswith("its indices may count from the end; MAXIMUM needs feature level")
+    assert erf.why.startswith("NNAPI has no Erf; ")
+
+
+def test_what_reads_a_stand_in_is_not_to_blame(picked):
+    """Where may choose by truth values at no level that lacks them: Less is what fails."""
+    found = nnconv.check(picked, "nnapi", feature_level=1).obstacles
+    assert not any("allowed is TENSOR_BOOL8" in o.why for o in found)
+
+
 def test_models_that_fit_have_no_obstacles(tmp_path, nnapi_file):
     path = tmp_path / "m.tflite"
     path.write_bytes(gelu_tflite())

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_item
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -80,12 +81,18 @@ class GraphExport(ABC):
         activation_numbers: the fused activations that the format knows.
         file: the file that it belongs to.
         current: the IR node being exported.
+        strangers: values of nodes that failed for which something of another type stands in.
     """
 
     format_name: ClassVar[str]
     activation_numbers: ClassVar[Mapping[Activation, int]]
     file: FileExport
     current: Node | None
+
+    def __init__(self) -> None:
+        """Start where nothing has failed."""
+        self.strangers: set[Value] = set()
+        self._stood_in: dict[Value, Node] = {}
 
     @property
     def node(self) -> Node:
@@ -184,53 +191,49 @@ class GraphExport(ABC):
             self.file.open_inputs = open_names(graph.inputs)
         refused: list[UnsupportedItem] = []
         for node in graph.nodes:
-            refused += self._export(node, ())
+            refused += self._export(node, node, ())
         self.current = None
-        return refused
+        return _one_each(refused)
 
-    def _export(self, node: Node, came: tuple[object, ...]) -> list[UnsupportedItem]:
+    def _export(self, node: Node, source: Node, came: tuple[object, ...]) -> list[UnsupportedItem]:
         """Export one node, or what takes its place.
 
-        ``came`` are the nodes that this one took the place of, one of the other: what goes round in
-        circles leads nowhere, and would grow with each.
+        ``source`` is the graph's own node that this one is a part of. ``came`` are the nodes that
+        this one took the place of, one of the other: what goes round in circles leads nowhere, and
+        would grow with each.
         """
         mark = [len(things) for things in self.growing()]
         self.current = node
         if beyond := self.unfit(node):
-            self._stand_in(node)
+            self._stand_in(node, source)
             return beyond
         try:
             self.vet(node)
             (self.exporter_of(type(node.op)) or _no_form)(node, self)
         except NotExportable as refusal:
-            self._stand_in(node)
+            self._stand_in(node, source)
             return list(refusal.items)
         except Refused as refusal:
             self._back_to(mark)
-            where = str(node.origin) or node.op.name
             name = node.outputs[0].name if node.outputs else ""
-            of_form = refusal.types is not None or refusal.rank  # whatever the extents
-            item = UnsupportedItem(
-                op=node.op.name,
-                where=f"{where} (`{name}`)",
-                why=refusal.why,
-                reason=refusal.reason,
-                hint=refusal.hint or ("" if of_form else self.open_hint(node)),
-                node=node.origin.index,
-            )
+            of_form = refusal.types is not None or refusal.rank > 0  # whatever the extents
+            item = _item_of(node, source, refusal, "" if of_form else self.open_hint(node))
+            told = not (of_form or refusal.activation)  # else it is done by other means
             coded = _reads_codes(node)
             parts = None
             likeness = _likeness(node)
             if len(came) < MOST_STEPS and came.count(likeness) < _MOST_ROUNDS:
                 parts = replace(node, refusal, self._worked_out, self.means)
             if parts is None:
-                self._stand_in(node)
-                return [item]
+                self._stand_in(node, source)
+                return [] if self._is_dragged(node, source) else [item]
             if coded and any(isinstance(part.op, Dequantize) for part in parts):
                 self.file.islands.setdefault(node.op.name, []).append((name, refusal.why))
         else:
             return []
-        return [again for part in parts for again in self._export(part, (*came, likeness))]
+        came = (*came, likeness)
+        below = [again for part in parts for again in self._export(part, source, came)]
+        return [item, *below] if below and told and node is source else below
 
     def _worked_out(self, node: Node, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """What a node on constants gives; tells of those whose numbers a narrower type lacks."""
@@ -255,8 +258,20 @@ class GraphExport(ABC):
             return ""
         return shapes_hint(names)
 
-    def _stand_in(self, node: Node) -> None:
+    def _is_dragged(self, node: Node, source: Node) -> bool:
+        """Whether a node may fail only for what it reads, of which it has been told why it failed.
+
+        That is another part of the same node, or what has a type of its own in the meantime.
+        """
+        return any(
+            value in self.strangers or (node is not source and self._stood_in.get(value) is source)
+            for value in node.inputs
+            if value is not None
+        )
+
+    def _stand_in(self, node: Node, source: Node) -> None:
         for value in node.outputs:
+            self._stood_in[value] = source
             self.stand_in(value)
 
     def _back_to(self, mark: Sequence[int]) -> None:
@@ -267,6 +282,44 @@ class GraphExport(ABC):
             else:
                 while len(things) > size:
                     things.popitem()
+
+
+def _item_of(node: Node, source: Node, refusal: Refused, hint: str) -> UnsupportedItem:
+    """What is told of a refused node, a part of the graph's own node ``source``."""
+    origin, op = source.origin, source.op.name
+    name = source.outputs[0].name if source.outputs else ""
+    why = refusal.why
+    if node is not source and node.op.name.lower() not in why.lower().replace("_", ""):
+        why = f"{node.op.name}: {why}"
+    return UnsupportedItem(
+        op=op,
+        where=f"{str(origin) or op} (`{name}`)",
+        why=why,
+        reason=refusal.reason,
+        hint=refusal.hint or hint,
+        node=origin.index,
+    )
+
+
+_MOST_REASONS = 3
+"""So many are told of a node of the source that became several ops."""
+
+
+def _one_each(refused: Sequence[UnsupportedItem]) -> list[UnsupportedItem]:
+    """One item for each node of the source, with its reasons."""
+    found: dict[object, list[UnsupportedItem]] = {}
+    for item in refused:
+        place = item.where.partition(" (`")[0]
+        found.setdefault((item.node, place) if item.node >= 0 else item, []).append(item)
+    return [_joined(items) for items in found.values()]
+
+
+def _joined(items: Sequence[UnsupportedItem]) -> UnsupportedItem:
+    whys = list(dict.fromkeys(item.why for item in items))
+    more = [f"{len(whys) - _MOST_REASONS} more"] if len(whys) > _MOST_REASONS else []
+    hint = next((item.hint for item in items if item.hint), "")
+    why = "; ".join((*whys[:_MOST_REASONS], *more))
+    return replace_item(items[0], why=why, hint=hint)
 
 
 def _no_form(_node: Node, target: GraphExport) -> None:

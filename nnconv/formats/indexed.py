@@ -26,6 +26,7 @@ class IndexedExport(GraphExport):
     """A graph that keeps its tensors in a list."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._index: dict[Value, int] = {}
         self._consts: dict[tuple[object, ...], int] = {}
 

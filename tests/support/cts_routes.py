@@ -93,7 +93,7 @@ def verdict_by_way_of(vector: Vector, route: str) -> tuple[str, str]:
             return "passed", ""
         if isinstance(error, UnsupportedError):
             whys = (f"{i.op}: {i.why}" for i in error.items)
-            return "unsupported", "; ".join(dict.fromkeys(whys))
+            return "unsupported", " | ".join(dict.fromkeys(whys))
         return "refused" if isinstance(error, BackendError) else "failed", str(error)
     if vector.expect_failure:
         return "failed", "it must fail, but gives results"

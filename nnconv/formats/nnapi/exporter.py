@@ -397,6 +397,8 @@ class Target(OperationMaker):
         for kind in (value.type, TensorType(number, value.shape), TensorType(number, (1,))):
             with suppress(Refused):
                 self._index[value] = self._add(kind, value.name)
+                if kind.dtype is not value.dtype:
+                    self.strangers.add(value)
                 return
 
 

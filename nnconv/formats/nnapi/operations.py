@@ -154,10 +154,11 @@ class OperationMaker(OperandMaker):
             if level is not None and level <= self.level:
                 continue
             needs = "" if level is None else f" needs feature level {level}"
+            told = message if message.startswith(name) else f"{name}: {message}"
             node = self.node
             lacking = self._lacking_types(name, operation, form)
             raise Refused(
-                f"{name}: {message}{needs}",
+                f"{told}{needs}",
                 types=self.types_of(name) if lacking else None,
                 operands=tuple(
                     i

@@ -330,6 +330,8 @@ class Target(IndexedExport):
         """Give a tensor to a result of a node that failed."""
         if value not in self._index:
             dtype = value.dtype if value.dtype in FROM_DTYPE else DType.FLOAT32
+            if dtype is not value.dtype:
+                self.strangers.add(value)
             kind = TensorType(dtype, value.shape or (1,))
             fits = _misfit(kind) is None
             self._index[value] = self._add(kind if fits else TensorType(dtype, (1,)), value.name)

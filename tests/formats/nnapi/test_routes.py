@@ -41,7 +41,7 @@ def sample(part):
 def is_listed(route, subject, reason):
     listed = NO_FORM[route]
     reason = re.sub(r"operand \d+", "operand", reason)
-    return all(subject in listed.get(why, ()) for why in reason.split("; "))
+    return all(subject in listed.get(why, ()) for why in reason.split(" | "))
 
 
 @pytest.mark.parametrize("part", range(PARTS))
