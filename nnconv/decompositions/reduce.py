@@ -271,10 +271,8 @@ def arg_in_floats(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def any_by_all(node: Node, b: Builder) -> Sequence[Value] | None:
     """Not all are false."""
-    op, x = node.op, node.operand(0)
-    assert isinstance(op, r.ReduceAny)
-    whole = r.ReduceAll(axes=op.axes, keep_dims=op.keep_dims)
-    return [b.add(e.LogicalNot(), [b.add(whole, [b.add(e.LogicalNot(), [x])])])]
+    false = b.add(e.LogicalNot(), [node.operand(0)])
+    return [b.add(e.LogicalNot(), [_reduced(node, r.ReduceAll, false, b)])]
 
 
 # -------------------------------------------------------------------- running products

@@ -85,6 +85,9 @@ CASES = {
     "place of the least integer": (reduce.ArgMin(axis=0), [WIDE], []),
     "place of the least byte": (reduce.ArgMin(axis=0), [WIDE.astype(np.int8)], []),
     "any": (reduce.ReduceAny(axes=(1,), keep_dims=False), [WIDE > 0], []),
+    "any along what a run says": (
+        reduce.ReduceAny(axes=None, keep_dims=False), [WIDE > 0, np.int32([-1])], [],
+    ),
     "means that count padding": (
         pool.AveragePool2D(
             window=(2, 3), stride=(1, 2), padding=Padding((1, 0), (0, 2)), count_padding=True,
