@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -127,46 +126,18 @@ def read_array(name: str, path: Path) -> np.ndarray:
     Raises:
         UsageError: there is no array to be had from it.
     """
+    from nnconv import npy
+
     try:
-        return _array_in(path)
+        return npy.read(path)
     except OSError as error:
         why = error.strerror or str(error)
-    except MemoryError:
-        why = "memory can't hold as many elements as it states"
-    except _WrongFileError as error:
+    except npy.WrongFileError as error:
         why = str(error)
-    except _BROKEN:
-        why = "it is broken, or ends before its last element"
     raise UsageError(
         f"--input {name}: {path} can't be read as .npy: {why}",
         hint="Save one array of numbers with np.save.",
     )
-
-
-class _WrongFileError(Exception):
-    """What a file holds instead of an array of numbers."""
-
-
-_BROKEN = (ValueError, EOFError, SyntaxError, TokenError, TypeError, LookupError, ArithmeticError)
-"""What numpy raises on files that aren't sound; its words name options that users don't have."""
-
-
-def _array_in(path: Path) -> np.ndarray:
-    from numpy.lib import format as npy
-
-    headers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-    with path.open("rb") as file:
-        start = file.read(len(npy.MAGIC_PREFIX))
-        if start.startswith(b"PK"):
-            raise _WrongFileError("it is an archive, such as .npz files are")
-        if start != npy.MAGIC_PREFIX:
-            raise _WrongFileError("it doesn't begin as .npy files do")
-        file.seek(0)
-        read_header = headers.get(npy.read_magic(file))
-        if read_header is not None and read_header(file)[2].hasobject:
-            raise _WrongFileError("it holds Python objects, not numbers")
-        file.seek(0)
-        return npy.read_array(file, allow_pickle=False)
 
 
 def save_arrays(arrays: Mapping[str, np.ndarray], folder: Path) -> dict[str, Path]:

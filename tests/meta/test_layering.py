@@ -14,11 +14,12 @@ LOWERED = (*FORMATS, "nnconv.lowering", "nnconv.passes", "nnconv.pipelines")
 LAYERS = {
     "nnconv.errors": (),
     "nnconv.checks": ("nnconv.errors",),
+    "nnconv.npy": (),
     "nnconv.ir": ("nnconv.errors",),
     "nnconv.ops": ("nnconv.errors", "nnconv.ir"),
     "nnconv.passes": (*OPS, "nnconv.decompositions"),
     "nnconv.decompositions": OPS,
-    "nnconv.formats": (*OPS, "nnconv.decompositions", "nnconv.schemas"),
+    "nnconv.formats": (*OPS, "nnconv.decompositions", "nnconv.npy", "nnconv.schemas"),
     "nnconv.schemas": (),
     "nnconv.pipelines": (*OPS, "nnconv.passes"),
     "nnconv.lowering": (*FORMATS, "nnconv.passes", "nnconv.pipelines"),
@@ -35,7 +36,7 @@ LAYERS = {
         "nnconv.ir",
         "nnconv.lowering",
     ),
-    "nnconv.arguments": ("nnconv.errors",),
+    "nnconv.arguments": ("nnconv.errors", "nnconv.npy"),
     "nnconv.console": (
         "nnconv.conversion",
         "nnconv.diff",

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import struct
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from nnconv import npy
 from nnconv.errors import InvalidModelError
 from nnconv.formats.nnapi.detect import (
     MOST_COUNT,
@@ -201,9 +201,6 @@ def _weights_beside(file: Path) -> list[Array]:
     if not beside.is_file():
         return []
     try:
-        with beside.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
-            names = set(arrays.files)
-            count = next(i for i in range(len(names) + 1) if f"w{i}" not in names)
-            return [arrays[f"w{i}"] for i in range(count)]
-    except (ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
-        raise InvalidModelError(f"it holds no arrays: {error}", path=os.fspath(beside)) from error
+        return npy.read_numbered(beside, "w")
+    except npy.WrongFileError as error:
+        raise InvalidModelError(str(error), path=os.fspath(beside)) from error

@@ -1,5 +1,6 @@
 """PyTorch's serialized NNAPI models: streams, saved modules, and broken ones of either."""
 
+import io
 import random
 import struct
 import zipfile
@@ -56,10 +57,40 @@ def test_weights_lie_beside_a_stream_in_a_file(tmp_path):
         pytorch.read(path)
     np.savez(tmp_path / "net.npz", w0=weights[0], in0=np.zeros(3))
     assert_same(pytorch.read(path), model())
-    for broken in (b"PK", b"PK\x03\x04" + bytes(60), b""):
-        (tmp_path / "net.npz").write_bytes(broken)
-        with pytest.raises(InvalidModelError, match="holds no arrays"):
-            pytorch.read(path)
+
+
+def _archive(member):
+    """An archive whose first member isn't an array."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as opened:
+        opened.writestr("w0.npy", member)
+    return file.getvalue()
+
+
+def _saved(array):
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=True)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"PK",
+        b"PK\x03\x04" + bytes(60),
+        b"",
+        _saved(np.zeros(3)),
+        _archive(b"no array"),
+        _archive(_saved(np.array([{}], object))),
+        _archive(_saved(np.zeros(9))[:-1]),
+        _archive(_saved(np.zeros(9)).replace(b"(9,)", b"((((")),
+    ],
+)
+def test_weights_that_are_no_arrays_are_refused(broken, tmp_path):
+    (tmp_path / "net.nnapi.bin").write_bytes(stream_of(model())[0])
+    (tmp_path / "net.npz").write_bytes(broken)
+    with pytest.raises(InvalidModelError, match=r"net.npz: it is no archive of arrays of numbers$"):
+        pytorch.read(tmp_path / "net.nnapi.bin")
 
 
 def word(stream, index, value):
