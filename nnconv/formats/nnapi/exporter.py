@@ -44,13 +44,16 @@ from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Layout, Op, QuantRule
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import TensorType
+from nnconv.ir.types import MOST_DIMENSIONS, TensorType
 from nnconv.ops.quantize import Cast
 
 Exporter: TypeAlias = "Callable[[Node, Target], None]"
 
 Input: TypeAlias = "Value | Ref | int | float | bool | Sequence[Value | Ref] | None"
 """What an input of an operation is given as: numbers become scalars, None has no value."""
+
+_RECURRENCES_LEVEL = 3
+"""The first feature level that has recurrences of any number of steps."""
 
 _BODIES_LEVEL = 4
 """The first feature level that has IF and WHILE."""
@@ -144,7 +147,7 @@ class Target(OperationMaker):
             bitcasts=False,
             int64=False,
             sums=sums,
-            recurrences=True,
+            recurrences=self.level >= _RECURRENCES_LEVEL,
             last_first=True,
             sizes=False,
         )
@@ -241,8 +244,9 @@ class Target(OperationMaker):
             return
         if x.dtype is DType.BOOL:
             self.emit("LOGICAL_OR", {"input0": x, "input1": x}, y)
-        elif self.stored(x.dtype) is DType.INT32:
-            self.emit("TILE", {"input": x, "multiples": self.ints([1] * self.rank(x))}, y)
+        elif self.stored(x.dtype) is DType.INT32 or len(x.shape or ()) > MOST_RANK:
+            ones = self.ints([1] * self.rank(x, MOST_DIMENSIONS))
+            self.emit("TILE", {"input": x, "multiples": ones}, y)
         else:
             self.emit("CONCATENATION", {"inputs": [x], "axis": 0}, y)
 

@@ -145,3 +145,25 @@ def test_an_output_of_many_dimensions_is_one_reshape():
         return b.add(s.Reshape(shape=SHAPE), [b.input("x", DType.FLOAT32, ROWS)])
 
     check_nnapi(NnapiCase("output", build, operations={"RESHAPE": 1}))
+
+
+GIVEN = {
+    "expand": s.Unsqueeze(axes=(1, 3)),
+    "expand-by-reshape": s.Reshape(shape=(2, 1, 3, 2, 5, 4, 1)),
+    "split": s.Split(axis=3, sizes=(1,) * 5),
+    "split-apart": s.Split(axis=3, sizes=(2, 3)),
+    "stack": s.Stack(axis=2),
+    "copy": s.Identity(),
+    "reverse": Reverse(axes=(4,)),
+}
+"""What NNAPI has for any number of dimensions."""
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.INT32])
+@pytest.mark.parametrize("name", GIVEN)
+def test_what_is_given_may_have_many_dimensions_where_operations_take_them(name, dtype):
+    def build(b: Builder):
+        return b.add_many(GIVEN[name], [b.input("x", dtype, SHAPE)])
+
+    numbers = np.random.default_rng(2).integers(-9, 9, SHAPE).astype(dtype.numpy)
+    check_nnapi(NnapiCase(name, build, [numbers]))

@@ -34,6 +34,12 @@ def export_reshape(node: Node, t: Target) -> None:
     extents = open_extents(y.shape)
     if extents is not None:
         x = unsplit(x, MOST_RANK)
+    if len(x.shape or ()) > MOST_RANK:
+        own = open_extents(x.shape)
+        axes = op.axes if isinstance(op, s.Unsqueeze) else _put_in(own, extents or [])
+        if axes:
+            _expand(t, x, y, axes)
+            return
     t.rank(x)
     if isinstance(op, s.Reshape) and op.shape is not None and extents is None:
         extents = list(op.shape)
@@ -156,8 +162,9 @@ def export_stack(node: Node, t: Target) -> None:
     """PACK, at level 6; else CONCATENATION of reshaped parts."""
     op, y = node.op, node.outputs[0]
     assert isinstance(op, s.Stack)
-    t.rank(y)
     parts = [node.operand(i) for i in range(len(node.inputs))]
+    is_many = any(len(unsplit(part, MOST_RANK).shape or ()) > MOST_RANK for part in parts)
+    t.rank(y, MOST_DIMENSIONS if is_many and t.level >= _PACKS else MOST_RANK)
     if t.level >= _PACKS and (parts[0].shape or ()):
         t.emit("PACK", {"axis": op.axis, "inputs": parts}, y)
         return
@@ -182,7 +189,7 @@ def export_split(node: Node, t: Target) -> None:
     """SPLIT into equal parts, else a SLICE for each."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, s.Split)
-    rank = t.rank(x)
+    rank = t.rank(x, MOST_DIMENSIONS)
     if len(set(op.sizes)) == 1 and static_shape(x.shape) is not None and op.sizes[0]:
         t.emit("SPLIT", {"input": x, "axis": op.axis, "count": len(op.sizes)}, node.outputs)
         return
