@@ -125,7 +125,8 @@ def _inline(value: Any, dtype: np.dtype[Any]) -> Array:
     if dtype.kind != "f":
         info = np.iinfo(dtype)
         for entry in values:
-            if isinstance(entry, float) or not info.min <= entry <= info.max:
+            is_fraction = isinstance(entry, float) and not entry.is_integer()
+            if is_fraction or not info.min <= entry <= info.max:
                 raise JsonError(f"an element is no {dtype.name}")
         return np.array(values, dtype)
     most = 1e39 if dtype.itemsize < 8 else float(np.finfo(dtype).max)

@@ -3,6 +3,9 @@
 Known are type, const, enum, properties, required, additionalProperties (false alone), items,
 minItems, maxItems, minimum, maximum and references to ``#/$defs``; notes are passed over, anything
 else is an error of the schema. A schema becomes a function once, so that large files take little.
+
+JSON knows numbers alone, and in JSON Schema 1.0 is an integer as 1 is. Where a schema wants an
+integer, such floats become one in the data, so that readers meet nothing else there.
 """
 
 from __future__ import annotations
@@ -68,7 +71,10 @@ def each(entries: Iterable[Any], build: Callable[[Any], Built], place: str) -> l
 
 
 def compile_schema(schema: Mapping[str, Any]) -> Callable[[Any], None]:
-    """A function that raises JsonError for data that a schema doesn't allow."""
+    """A function that raises JsonError for data that a schema doesn't allow.
+
+    Whole floats inside the data become integers where the schema wants these.
+    """
     made: dict[str, Check] = {}
     check = _compile(schema, schema, made)
 
@@ -108,13 +114,14 @@ def _keyword(
     if key in ("minimum", "maximum", "minItems", "maxItems"):
         return _bound(key, value)
     if key == "items":
-        return _items(_compile(value, root, made))
+        return _items(_compile(value, root, made), whole=_wants_integer(value, root))
     if key == "required":
         return _required(tuple(value))
     if key == "properties":
         closed = schema.get("additionalProperties", True) is False
         members = {name: _compile(entry, root, made) for name, entry in value.items()}
-        return _properties(members, closed=closed)
+        whole = frozenset(name for name, entry in value.items() if _wants_integer(entry, root))
+        return _properties(members, whole, closed=closed)
     raise ValueError(f"the schema keyword {key!r} isn't known")
 
 
@@ -126,14 +133,29 @@ def _reference(target: str, root: Mapping[str, Any], made: dict[str, Check]) -> 
     return made[name]
 
 
+def _wants_integer(schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
+    """Whether a schema allows integers alone."""
+    if "$ref" in schema:
+        return _wants_integer(root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root)
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    return schema.get("type") == "integer" or (
+        values is not None and all(type(value) is int for value in values)
+    )
+
+
 _KINDS: dict[str, Callable[[Any], bool]] = {
     "array": lambda v: isinstance(v, list),
     "boolean": lambda v: isinstance(v, bool),
-    "integer": lambda v: isinstance(v, int) and not isinstance(v, bool),
+    "integer": lambda v: (isinstance(v, int) and not isinstance(v, bool)) or _is_whole(v),
     "number": lambda v: isinstance(v, int | float) and not isinstance(v, bool),
     "object": lambda v: isinstance(v, dict),
     "string": lambda v: isinstance(v, str),
 }
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether a value is a float, but an integer all the same."""
+    return type(value) is float and value.is_integer()
 
 
 def _type(names: str | list[str]) -> Check:
@@ -164,7 +186,7 @@ def _integer(least: int, most: int) -> Check:
 
 
 def _enum(values: list[Any]) -> Check:
-    known = {(type(value), value) for value in values}
+    known = {(isinstance(value, bool), value) for value in values}
     texts = {value for value in values if isinstance(value, str)}
     some = ", ".join(_shown(value) for value in values[:8])
     rest = ", ..." if len(values) > 8 else ""
@@ -173,7 +195,7 @@ def _enum(values: list[Any]) -> Check:
         if type(value) is str:
             if value in texts:
                 return ""
-        elif not isinstance(value, list | dict) and (type(value), value) in known:
+        elif not isinstance(value, list | dict) and (isinstance(value, bool), value) in known:
             return ""
         return f": {_shown(value)}, must be one of {some}{rest}"
 
@@ -196,9 +218,11 @@ def _bound(key: str, bound: float) -> Check:
     return run
 
 
-def _items(check: Check) -> Check:
+def _items(check: Check, *, whole: bool) -> Check:
     def run(value: Any) -> str:
         if isinstance(value, list):
+            if whole and float in map(type, value):
+                value[:] = [int(entry) if _is_whole(entry) else entry for entry in value]
             for index, entry in enumerate(value):
                 if fault := check(entry):
                     return f"[{index}]{fault}"
@@ -218,9 +242,12 @@ def _required(names: tuple[str, ...]) -> Check:
     return run
 
 
-def _properties(members: dict[str, Check], *, closed: bool) -> Check:
+def _properties(members: dict[str, Check], whole: frozenset[str], *, closed: bool) -> Check:
     def run(value: Any) -> str:
         if isinstance(value, dict):
+            for name in whole & value.keys():
+                if _is_whole(value[name]):
+                    value[name] = int(value[name])
             for name, entry in value.items():
                 check = members.get(name)
                 if check is None:

@@ -23,10 +23,16 @@ TREE = {
 @pytest.mark.parametrize(
     ("schema", "good", "bad", "message"),
     [
-        ({"type": "integer"}, [0, -1, 1 << 80], [1.0, True, "1", None], "must be integer"),
+        (
+            {"type": "integer"},
+            [0, -1, 1 << 80, 1.0, -0.0],
+            [1.5, True, "1", None],
+            "must be integer",
+        ),
         ({"type": "number"}, [0, 1.5], [True, "1", []], "must be number"),
         ({"type": ["array", "boolean"]}, [[], True], [1, {}], "must be array or boolean"),
-        ({"const": 1}, [1], [True, 1.0, "1", [1]], "must be one of 1"),
+        ({"const": 1}, [1, 1.0], [True, 1.5, "1", [1]], "must be one of 1"),
+        ({"type": "integer"}, [], [float("inf"), "1.0"], "must be integer"),
         ({"enum": ["a", "b"]}, ["a"], ["c", {}], 'must be one of "a", "b"'),
         ({"minimum": 2, "maximum": 3}, [2, 3, 2.5, "x"], [1], "1, must be at least 2"),
         ({"minItems": 1, "maxItems": 2}, [[1], [1, 2], 5], [[]], "0 entries, must be at least 1"),
@@ -45,6 +51,25 @@ def test_schema(schema, good, bad, message):
             check(value)
         assert message in str(caught.value)
         assert len(str(caught.value)) < 200
+
+
+def test_whole_floats_become_the_integers_that_are_wanted():
+    schema = {
+        "properties": {
+            "version": {"const": 1},
+            "level": {"enum": [1, 2]},
+            "places": {"type": "array", "items": {"$ref": "#/$defs/place"}},
+            "scale": {"type": "number"},
+        },
+        "$defs": {"place": {"type": "integer", "minimum": -9, "maximum": 9}},
+    }
+    check = compile_schema(schema)
+    data = {"version": 1.0, "level": 2.0, "places": [1.0, -0.0, 3, -9.0], "scale": -0.0}
+    check(data)
+    assert repr(data) == "{'version': 1, 'level': 2, 'places': [1, 0, 3, -9], 'scale': -0.0}"
+    for wrong in ({"version": 1.5}, {"level": 3.0}, {"places": [0.5]}, {"places": [1e300]}):
+        with pytest.raises(JsonError):
+            check(wrong)
 
 
 def test_a_schema_that_says_more_is_an_error():
