@@ -57,15 +57,18 @@ def loop(condition, body):
     return model
 
 
-def choice(then, otherwise):
+def choice(then, otherwise, *, flag=None):
+    """One of two models, by a flag that is known or the first input."""
     model = nnapi.Model()
-    flag = model.add_operand(OperandType(BOOL, ONE))
+    told = model.add_operand(OperandType(BOOL, ONE))
     first, second = (model.add_operand(OperandType(OperandCode.MODEL)) for _ in range(2))
     x, out = (model.add_operand(OperandType(FLOAT, ONE)) for _ in range(2))
     model.set_operand_value_from_model(first, then)
     model.set_operand_value_from_model(second, otherwise)
-    model.add_operation(OperationCode.IF, [flag, first, second, x], [out])
-    model.identify_inputs_and_outputs([flag, x], [out])
+    model.add_operation(OperationCode.IF, [told, first, second, x], [out])
+    if flag is not None:
+        model.set_operand_value(told, np.uint8([flag]))
+    model.identify_inputs_and_outputs([told, x] if flag is None else [x], [out])
     model.finish()
     return model
 

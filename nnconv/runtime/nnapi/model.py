@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -105,8 +105,10 @@ class Model:
         self.graph.operands.append(operand)
         return len(self.graph.operands) - 1
 
-    def _operand(self, index: int) -> Operand:
-        return self.graph.operands[index_of(index, len(self.graph.operands), "operand")]
+    def _operand(self, index: int) -> tuple[int, Operand]:
+        """An index as an int, and its operand."""
+        place = index_of(index, len(self.graph.operands), "operand")
+        return place, self.graph.operands[place]
 
     @call
     def set_operand_value(
@@ -123,7 +125,7 @@ class Model:
         if buffer is None and length:
             raise null("buffer")
         self._demand_open()
-        operand = self._operand(index)
+        index, operand = self._operand(index)
         if buffer is None:
             self._set(index, operand, Lifetime.NO_VALUE, None)
             return
@@ -154,7 +156,7 @@ class Model:
 
         expect(memory, Memory, "memory")
         self._demand_open()
-        operand = self._operand(index)
+        index, operand = self._operand(index)
         _demand_known(operand)
         size = integer(length, "the length")
         if size != operand.nbytes:
@@ -186,19 +188,21 @@ class Model:
         self._demand_open()
         if not value.finished:
             raise bad_state("the model that is the value isn't finished")
-        operand = self._operand(index)
+        index, operand = self._operand(index)
         self._set(index, operand, Lifetime.MODEL, self._referenced(value))
 
     def _referenced(self, value: Model) -> int:
-        """The index of another model's graph among those that this one refers to."""
+        """The index of another model's graph among those that this one refers to.
+
+        Those that the other one refers to come before it; each model is there once.
+        """
         known = self._bodies.get(id(value))
         if known is not None:
             return known
+        places = {value._bodies[id(body)]: self._referenced(body) for body in value._kept}
         self._kept.append(value)  # or its id might become another's
         index = self._bodies[id(value)] = len(self.wire.referenced)
-        first = index + 1
-        graphs = [value.wire.main, *value.wire.referenced]
-        self.wire.referenced += (_shifted(graph, first) for graph in graphs)
+        self.wire.referenced.append(_moved(value.graph, places))
         return index
 
     def _set(
@@ -219,7 +223,7 @@ class Model:
         """
         expect(channel_quant, SymmPerChannelQuantParams, "channel_quant")
         self._demand_open()
-        operand = self._operand(index)
+        index, operand = self._operand(index)
         scales = [float32(scale, "a scale") for scale in listed(channel_quant.scales, "the scales")]
         dim = integer(channel_quant.channel_dim, "the channel dimension")
         if operand.type is not PER_CHANNEL:
@@ -360,15 +364,15 @@ def _demand_known(operand: Operand) -> None:
         raise bad_data(f"the dimensions {list(operand.dimensions)} aren't all known")
 
 
-def _shifted(graph: Graph, first: int) -> Graph:
-    """A graph whose references to other graphs begin at ``first``."""
-    if all(operand.lifetime is not Lifetime.MODEL for operand in graph.operands):
+def _moved(graph: Graph, places: Mapping[int, int]) -> Graph:
+    """A graph that refers to other graphs by other indices."""
+    if not places:
         return graph
     operands = []
     for operand in graph.operands:
         if isinstance(operand.value, int):
             operand = Operand(  # noqa: PLW2901 - the other graph keeps its own
-                operand.type, lifetime=operand.lifetime, value=operand.value + first
+                operand.type, lifetime=operand.lifetime, value=places[operand.value]
             )
         operands.append(operand)
     return Graph(operands, graph.operations, graph.inputs, graph.outputs, name=graph.name)

@@ -63,6 +63,17 @@ def test_models_in_models_in_models():
     )
 
 
+def test_each_model_is_there_once():
+    first, second = plus(1), plus(10)
+    for _ in range(8):
+        first, second = choice(first, second, flag=True), choice(first, second, flag=False)
+    assert len(first.wire.referenced) == 2 * 8
+    outer = choice(first, second)
+    assert len(outer.wire.referenced) == 2 * 9
+    for flag, result in ((1, 3), (0, 12)):
+        assert run(compiled(outer), np.uint8([flag]), np.float32([2])) == [result]
+
+
 def test_a_device_that_cannot_stop_a_loop_runs_its_turns_alone():
     model = loop(below(10), plus(3))
     for names in (["litert:cpu", REFERENCE], ["litert:cpu"]):

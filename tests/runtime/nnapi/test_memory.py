@@ -57,11 +57,13 @@ def test_the_descriptor_may_be_closed_once_the_memory_is_made(tmp_path):
     assert np.array_equal(result, 2 * array())
 
 
-def test_values_of_a_model_from_a_file(file):
+@pytest.mark.parametrize("kind", [int, np.int64, np.array])
+def test_values_of_a_model_from_a_file(file, kind):
     memory = nnapi.Memory.create_from_fd(4096, 1, file, 0)
     model = nnapi.Model()
     a, b, activation, out = add_operands(model)
-    model.set_operand_value_from_memory(b, memory, SIZE, SIZE)
+    model.set_operand_value_from_memory(kind(b), memory, SIZE, SIZE)
+    model.set_operand_value(kind(activation), np.int32(0))
     model.add_operation(OperationCode.ADD, [a, b, activation], [out])
     model.identify_inputs_and_outputs([a], [out])
     model.finish()
