@@ -144,7 +144,7 @@ def cli() -> None:
 @choice_option(
     "--quant",
     ["keep", "integer", "float"],
-    "Keep codes; keep to integers even where LiteRT is slow at 16 bits; or floats inside.",
+    "Keep codes; keep to integers even where LiteRT is slow at them; or floats inside.",
 )
 @click.option("--signature", metavar="NAME", help="Entry point to convert. [default: the first]")
 @common_options

@@ -149,8 +149,8 @@ def save(
         int8: ``resign`` keeps int8 activations as uint8 inside (fast on x64), ``keep`` leaves
             the signs.
         quant: ``keep`` computes as the model says, ``float`` in floats between the quantized inputs
-            and outputs, ``integer`` in integers even where floats between 16-bit codes are what
-            LiteRT is quicker at.
+            and outputs, ``integer`` in integers even where floats between codes are what LiteRT
+            is quicker at.
 
     Raises:
         UnsupportedError: the format can't hold a node.

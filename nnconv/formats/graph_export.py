@@ -66,8 +66,8 @@ class FileExport:
         return [
             *self.notes,
             *(
-                f"{op} computes with floats between quantized values, {format_name} doesn't take "
-                f"its codes ({len(found)}, first `{found[0][0]}`: {found[0][1]})"
+                f"{op} computes with floats between quantized values in {format_name} "
+                f"({len(found)}, first `{found[0][0]}`: {found[0][1]})"
                 for op, found in self.islands.items()
             ),
         ]

@@ -184,6 +184,21 @@ def test_onnx_results_of_fixed_parameters(
     check_against_onnxruntime(made, [data], steps=1)
 
 
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
+def test_integers_are_kept_to_where_they_are_asked_for(op: str, tmp_path: Path) -> None:
+    """By itself ONNX says floats between codes, and these are faster."""
+    q = Qdq()
+    x = q.dq(q.input("x", "int8", [2, 5]), 0.1, 0, "int8")
+    fixed = {"Softmax": (1 / 256, -128), "LogSoftmax": (16 / 256, 127)}
+    q.q(q.op(op, x), *fixed[op], "int8", name="y")
+    model = q.model([("y", "int8", [2, 5])])
+    assert to_tflite(model, tmp_path).ops["DEQUANTIZE"] == 1
+    integers = to_tflite(model, tmp_path, quant="integer")
+    assert "DEQUANTIZE" not in integers.ops
+    data = np.linspace(-128, 127, 10).astype(np.int8).reshape(2, 5)
+    check_against_onnxruntime(integers, [data], steps=1)
+
+
 # ---------------------------------------------------------------- padding
 
 

@@ -56,6 +56,17 @@ def compare(seen: list[np.ndarray], wanted: list[np.ndarray]) -> None:
             assert np.abs(have.astype(int) - want).max() <= 1
 
 
+@pytest.mark.parametrize("way", ["nnapi", "nnrt"])
+def test_codes_stay_codes_by_way_of_formats_that_compute_with_them(
+    way: str, tmp_path: Path
+) -> None:
+    (path,) = (path for path in DIGITS if path.stem == "digits_int8")
+    nnconv.convert(path, tmp_path / f"digits.{way}")
+    report = nnconv.convert(tmp_path / f"digits.{way}", tmp_path / "again.tflite", int8="keep")
+    assert report.counts["SOFTMAX"] == 1
+    assert not any("Softmax" in note for note in report.notes)
+
+
 @pytest.mark.parametrize("path", DIGITS, ids=lambda path: path.stem)
 def test_a_tflite_model_written_anew_stays_what_it_was(path: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "first.tflite", tmp_path / "second.tflite"

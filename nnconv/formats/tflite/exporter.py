@@ -103,7 +103,7 @@ class FileTarget(FileExport):
         subgraphs: the finished subgraphs; an entry is None while its graph is being exported.
         own_states: states that an operator may keep in a variable tensor: before and after a run.
         kept: those of them that one does keep, as they are before a run.
-        slow_kernels: whether LiteRT's slow kernels of 16-bit codes are used.
+        slow_kernels: whether LiteRT's kernels of codes are used where floats are faster.
     """
 
     subgraphs: list[build.Subgraph | None] = field(default_factory=list)
@@ -138,6 +138,10 @@ ACTIVATION_NUMBERS = {
 """Fused activations that kernels apply; the others stand as ops of their own."""
 
 
+_OF_CODES = frozenset({"tflite", "nnapi", "nnrt"})
+"""Formats whose operations take codes themselves."""
+
+
 class Target(IndexedExport):
     """A TFLite subgraph under construction, as exporters see it.
 
@@ -168,6 +172,13 @@ class Target(IndexedExport):
             return
         if node.outputs[0].type.has_codes and node.outputs[0].dtype is DType.INT16:
             raise self.to_floats("LiteRT's kernel of 16-bit codes is slow")
+
+    def keeps_codes(self, node: Node) -> bool:
+        """Whether codes stay where LiteRT computes faster with floats between them.
+
+        They do where the source computed with them; ONNX says floats between.
+        """
+        return self.file.slow_kernels or node.origin.format in _OF_CODES
 
     # ---------------------------------------------------------------- tensors
 

@@ -37,11 +37,11 @@ MOST_RANK = 6
 def export_softmax(node: Node, t: Target) -> None:
     """SOFTMAX of floats along the last dimension.
 
-    Codes go through floats, unless the source had them: that is three times as fast.
+    Codes go through floats, unless the source computed with them: that is three times as fast.
     """
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, n.Softmax)
-    kept = node.origin.format == "tflite" and y.quant is not None and x.dtype is y.dtype
+    kept = t.keeps_codes(node) and y.quant is not None and x.dtype is y.dtype
     t.require(node, plain=FLOAT32, codes=frozenset(_SOFTMAX) if kept else NO_TYPES)
     rank = x.type.rank
     if rank is None or not 1 <= rank <= MOST_RANK or op.axis != rank - 1:
@@ -62,11 +62,12 @@ def export_log_softmax(node: Node, t: Target) -> None:
     """LOG_SOFTMAX where the source had it; its parts take 0.38 of the time."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
     assert isinstance(op, n.LogSoftmax)
-    kept = node.origin.format == "tflite"
+    kept = t.keeps_codes(node)
     codes = frozenset(_LOG_SOFTMAX) if kept and x.dtype is y.dtype else NO_TYPES
     t.require(node, plain=FLOAT32, codes=codes)
     rank = x.type.rank
-    if not kept or op.beta != 1 or rank is None or op.axis != rank - 1:
+    own = node.origin.format == "tflite" or (kept and x.type.has_codes)
+    if not own or op.beta != 1 or rank is None or op.axis != rank - 1:
         raise t.refused("LOG_SOFTMAX works along the last dimension, without a factor")
     quant = t.given(y, _LOG_SOFTMAX)
     t.emit("LOG_SOFTMAX", [t.tensor(x)], y, ("LogSoftmaxOptions", {}), quant=quant)
