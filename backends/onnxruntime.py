@@ -130,6 +130,7 @@ class OnnxRuntimeExecutable(Executable):
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._lent: dict[str, np.ndarray] = {}
         self._fuses_codes, self._needs_elements = True, False
+        self._left_out: list[str] = []
         provider = PROVIDERS[device]
         if provider not in self._runtime.get_available_providers():
             raise BackendError(
@@ -170,6 +171,7 @@ class OnnxRuntimeExecutable(Executable):
         places = [place for graph in model.graphs() for place in _where_none_is_read(graph)]
         self._fuses_codes = not any(None in shape for shape in places)
         self._needs_elements = self._fuses_codes and bool(places)
+        self._left_out = ["MatmulTransposeFusion"] if any(map(_has_halves, model.graphs())) else []
         lowered = to_onnx(one_entry(model, entry))
         large = [t for t in lowered.model.graph.initializers if is_lendable(t)]
         self._lent = lend(large, self._runtime)
@@ -204,7 +206,9 @@ class OnnxRuntimeExecutable(Executable):
     def _open(self, content: bytes | str, provider: str, options: Any) -> Any:
         providers = list(dict.fromkeys((provider, "CPUExecutionProvider")))
         try:
-            session = self._runtime.InferenceSession(content, options, providers=providers)
+            session = self._runtime.InferenceSession(
+                content, options, providers=providers, disabled_optimizers=self._left_out
+            )
         except self._errors as error:
             if type(error).__name__ in ("InvalidProtobuf", "NoSuchFile"):
                 path = content if isinstance(content, str) else ""
@@ -358,6 +362,16 @@ def _where_none_is_read(graph: Graph) -> list[tuple[Dim, ...]]:
     )
     shapes = [value.shape or () for value in values]
     return [s for s in shapes if set(s) - {1} and not any(isinstance(d, int) and d > 1 for d in s)]
+
+
+def _has_halves(graph: Graph) -> bool:
+    """Whether there are float16 numbers in a graph.
+
+    Where such an input is transposed for a MatMul, onnxruntime fuses both to what it has no kernel
+    for, and its next pass ends the process.
+    """
+    values = (value for node in graph.nodes for value in node.outputs)
+    return any(value.dtype is DType.FLOAT16 for value in (*graph.inputs, *values))
 
 
 def _note(notes: Mapping[str, str], key: str, default: Any) -> Any:

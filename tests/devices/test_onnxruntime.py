@@ -14,6 +14,8 @@ from nnconv.formats.onnx import wire
 from nnconv.ir import Builder, DType, Graph, Model, Signature
 from nnconv.ir.quant import Quant
 from nnconv.ops.elementwise import Add, Mul
+from nnconv.ops.matmul import MatMul
+from nnconv.ops.shape import Transpose
 from support.tflite_builder import TfliteBuilder
 
 
@@ -250,3 +252,17 @@ def test_codes_of_no_elements_are_refused_beside_a_single_one(op):
     assert some.reshape(-1).tolist() == ([6, 10] if isinstance(op, Add) else [4, 12])
     with pytest.raises(BackendError, match="without elements"):
         executable.run({"x": np.zeros((0, 1), np.uint8)})
+
+
+@pytest.mark.parametrize("perm", [(1, 0, 2), (1, 2, 0)])
+def test_halves_that_are_transposed_for_a_product(perm):
+    """As one operation, which onnxruntime would make of both, they would end the process."""
+    b = Builder(Graph("turned"))
+    x = b.input("x", DType.FLOAT16, (2, 3, 4))
+    turned = b.add(Transpose(perm=perm), [x])
+    weights = np.ones((turned.shape[2], 5), np.float16)
+    b.graph.outputs.append(b.add(MatMul(), [turned, b.const(weights)]))
+    executable = compile_for(Model([Signature("", b.graph)]), "onnxruntime:cpu")
+    numbers = np.arange(24, dtype=np.float16).reshape(2, 3, 4)
+    (found,) = executable.run({"x": numbers}).values()
+    np.testing.assert_array_equal(found, numbers.transpose(perm) @ weights)
