@@ -11,10 +11,12 @@ from onnx import TensorProto, helper
 import nnconv
 from nnconv.errors import BackendError, InvalidModelError, UsageError
 from nnconv.formats.onnx import wire
+from nnconv.formats.onnx.protobuf import write
 from nnconv.ir import Builder, DType, Graph, Model, Signature
 from nnconv.ir.quant import Quant
+from nnconv.lowering import one_entry, to_onnx
 from nnconv.ops.elementwise import Add, Mul
-from nnconv.ops.matmul import MatMul
+from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.shape import Transpose
 from support.tflite_builder import TfliteBuilder
 
@@ -254,15 +256,20 @@ def test_codes_of_no_elements_are_refused_beside_a_single_one(op):
         executable.run({"x": np.zeros((0, 1), np.uint8)})
 
 
-@pytest.mark.parametrize("perm", [(1, 0, 2), (1, 2, 0)])
-def test_halves_that_are_transposed_for_a_product(perm):
+@pytest.mark.parametrize("as_file", [False, True])
+@pytest.mark.parametrize("op", [MatMul(), FullyConnected()], ids=["MatMul", "FullyConnected"])
+@pytest.mark.parametrize("perm", [(1, 0, 2), (1, 2, 0), (1, 2, 3, 0)], ids=str)
+def test_halves_that_are_transposed_for_a_product(perm, op, as_file, tmp_path):
     """As one operation, which onnxruntime would make of both, they would end the process."""
     b = Builder(Graph("turned"))
-    x = b.input("x", DType.FLOAT16, (2, 3, 4))
-    turned = b.add(Transpose(perm=perm), [x])
-    weights = np.ones((turned.shape[2], 5), np.float16)
-    b.graph.outputs.append(b.add(MatMul(), [turned, b.const(weights)]))
-    executable = compile_for(Model([Signature("", b.graph)]), "onnxruntime:cpu")
-    numbers = np.arange(24, dtype=np.float16).reshape(2, 3, 4)
+    numbers = np.arange(24, dtype=np.float16).reshape((2, 3, 4, 1)[: len(perm)])
+    turned = b.add(Transpose(perm=perm), [b.input("x", DType.FLOAT16, numbers.shape)])
+    weights = np.arange(turned.shape[-1] * 5, dtype=np.float16).reshape(-1, 5)
+    filters = weights if isinstance(op, MatMul) else weights.T.copy()
+    b.graph.outputs.append(b.add(op, [turned, b.const(filters)]))
+    model = Model([Signature("", b.graph)])
+    if as_file:
+        write(to_onnx(one_entry(model, model.main)).model, tmp_path / "turned.onnx")
+    executable = compile_for(tmp_path / "turned.onnx" if as_file else model, "onnxruntime:cpu")
     (found,) = executable.run({"x": numbers}).values()
     np.testing.assert_array_equal(found, numbers.transpose(perm) @ weights)

@@ -18,6 +18,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op, Perm
 from nnconv.ops.matmul import FullyConnected, MatMul
+from nnconv.ops.shape import Transpose
 
 
 def export_fully_connected(node: Node, t: Target) -> None:
@@ -48,10 +49,9 @@ def export_fully_connected(node: Node, t: Target) -> None:
         if rows is not None:
             t.set_codes(y, t.reshape(t.codes(y), rows[1]))
         return
-    product = t.node(
-        "MatMul",
-        [product_operand(t, x, integer=integer), weights(t, filters, (1, 0), x=x, integer=integer)],
-    )
+    data = _kept_apart(t, product_operand(t, x, integer=integer), x)
+    turned_filters = weights(t, filters, (1, 0), x=x, integer=integer)
+    product = t.node("MatMul", [data, turned_filters])
     t.set_real(y, t.node("Add", [product, offset]) if offset else product, op.activation)
 
 
@@ -77,12 +77,27 @@ def export_matmul(node: Node, t: Target) -> None:
         return
     integer = is_integer(t, a, b)
     left = turned(t, a, _order(t, a, transpose=op.transpose_a))
+    left = _kept_apart(t, left, a)
     order = _order(t, b, transpose=op.transpose_b)
     if b.data is not None:
         right = weights(t, b, order, x=a, integer=integer)
     else:
         right = turned(t, b, order)
     t.set_real(y, t.node("MatMul", [left, right]))
+
+
+def _kept_apart(t: Target, name: str, value: Value) -> str:
+    """A left factor, by a Concat of it alone where it is halves whose first dimension was another.
+
+    A MatMul of what Transpose gives so is one node in onnxruntime 1.32, which has no kernel for it
+    and dies when it loads the model.
+    """
+    node = value.producer
+    if value.dtype is not DType.FLOAT16 or node is None or not isinstance(node.op, Transpose):
+        return name
+    perm = node.op.perm
+    is_fused = perm is not None and len(perm) > 2 and perm[0] != 0
+    return t.node("Concat", [name], axis=0) if is_fused else name
 
 
 def _order(t: Target, value: Value, *, transpose: bool) -> Perm:
