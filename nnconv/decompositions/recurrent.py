@@ -194,9 +194,9 @@ class _Side:
     def activation(self) -> Activation | None:
         """The one of a recurrence that does the same; None if there is none."""
         names = [function.name for function in self.functions]
-        if isinstance(self.op, LstmLayer):
-            return Activation.TANH if names == ["Sigmoid", "Tanh", "Tanh"] else None
-        return _ACTIVATIONS.get(names[0])
+        if isinstance(self.op, LstmLayer) and (names[0] != "Sigmoid" or names[1] != names[2]):
+            return None
+        return _ACTIVATIONS.get(names[-1])
 
     def run(self, x: Value, activation: Activation) -> tuple[Value, ...]:
         """All steps of this direction as one op: the sequence and the last states."""
@@ -211,11 +211,20 @@ class _Side:
         if self.given[7] is not None:
             i, o, f = (self.rows(7, at, at + n) for at in rows[:3])
             peepholes = [i, f, o]
-        gates = [[several[at] for at in _GATES] for several in (weights, recurrent, biases)]
+        gates: list[list[Value | None]] = [
+            [several[at] for at in _GATES] for several in (weights, recurrent, biases)
+        ]
+        if getattr(self.op, "coupled", False):
+            # f = 1 - i is a forget gate of -z_i, whose i is 1 - f
+            for several in (*gates, peepholes):
+                several[:2] = [None, self._negative(several[0])]
         projection: list[Value | None] = [None, None]
         states = [self._given_state(place) for place in (5, 6)]
         operands = [x, *gates[0], *gates[1], *peepholes, *gates[2], *projection, *states]
         return b.add_many(Lstm(activation=activation), operands)
+
+    def _negative(self, value: Value | None) -> Value | None:
+        return None if value is None else self.b.add(e.Neg(), [value])
 
     def _bias(self, start: int, end: int) -> Value:
         """The biases of a gate, of both products together."""
@@ -315,12 +324,12 @@ class _Side:
 
 
 def as_sequences(node: Node, b: Builder) -> Sequence[Value] | None:
-    """A layer of an open number of steps as recurrences, each of one direction."""
+    """A layer as recurrences, each of one direction and any number of steps."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, Layer)
-    lengths = node.optional(4)
-    simple = not op.clip and lengths is None and not getattr(op, "coupled", False)
-    if not b.means.recurrences or not simple or x.shape is None or isinstance(x.shape[0], int):
+    if not b.means.recurrences or op.clip or _lengths(node) is not None:
+        return None
+    if x.shape is None or x.shape[0] == 0:
         return None
     sides = [_Side(node, b, index) for index in range(len(op.directions))] if cells_of(node) else []
     activations = [side.activation() for side in sides]
@@ -341,8 +350,7 @@ def turned_around(node: Node, b: Builder) -> Sequence[Value] | None:
     """A layer that begins with the last step, where there are no loops: one of reversed steps."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, LstmLayer)
-    lengths = node.optional(4)
-    if b.means.bodies or op.directions != (True,) or lengths is not None:
+    if b.means.bodies or op.directions != (True,) or _lengths(node) is not None:
         return None
     turned = b.add(Reverse(axes=(0,)), [x])
     sequence, *last = b.add_many(op.replace(directions=(False,)), [turned, *node.inputs[1:]])
@@ -355,38 +363,44 @@ def decompose_layer(node: Node, b: Builder) -> Sequence[Value] | None:
     assert isinstance(op, Layer)
     if cells_of(node) is None or x.shape is None:
         return None
-    lengths = node.optional(4)
-    steps = x.shape[0]
-    if lengths is not None and lengths.data is not None and isinstance(steps, int):
-        lengths = None if (lengths.data >= steps).all() else lengths
+    lengths = _lengths(node)
     if lengths is not None and lengths.dtype is not DType.INT32:
         lengths = b.add(Cast(dtype=DType.INT32), [lengths])
     directions: list[list[Value | None]] = []
     for index, reverse in enumerate(op.directions):
         side = _Side(node, b, index)
         weights = op.gates * side.size * side.size
-        run = Run(side.step(), reverse, lengths, _wanted(node)[0], weights)
+        run = Run(side.step(), reverse, lengths, is_wanted(node.outputs[0]), weights)
         sequence, states = run_steps(b, side.projected(), side.states(), run)
         directions.append([sequence, *states])
     return _results(node, b, directions)
 
 
-def _wanted(node: Node) -> list[bool]:
-    """Which of a layer's results something reads."""
-    going_out = set() if node.graph is None else node.graph.output_set()
-    return [bool(v.use_count) or v in going_out for v in node.outputs]
+def _lengths(node: Node) -> Value | None:
+    """How many steps of each sequence count, unless all are known to."""
+    lengths, (steps, *_) = node.optional(4), node.operand(0).shape or (None,)
+    if lengths is None or lengths.data is None or not isinstance(steps, int):
+        return lengths
+    return None if (lengths.data >= steps).all() else lengths
+
+
+def is_wanted(value: Value) -> bool:
+    """Whether something reads a result."""
+    made = value.producer
+    graph = None if made is None else made.graph
+    return bool(value.use_count) or (graph is not None and value in graph.output_set())
 
 
 def _results(node: Node, b: Builder, directions: list[list[Value | None]]) -> list[Value]:
     """What is read of the results that each direction gives; of the others nothing."""
     results = []
-    for place, is_wanted in enumerate(_wanted(node)):
-        if is_wanted:
+    for place, value in enumerate(node.outputs):
+        if is_wanted(value):
             parts = [given[place] for given in directions]
             results.append(_joined(b, parts, 1 if place == 0 else 0))
         else:
-            kind = node.outputs[place].dtype
-            results.append(b.const(np.zeros((0,), kind.numpy), dtype=kind))
+            nothing = np.zeros((0,), value.dtype.numpy)
+            results.append(b.const(nothing, dtype=value.dtype))
     return results
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
-from nnconv.decompositions.recurrent import product
+from nnconv.decompositions.recurrent import is_wanted, product
 from nnconv.decompositions.steps import Run, Scope, run_steps, zeros
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -20,6 +21,9 @@ from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.reduce import ReduceMean
 from nnconv.ops.rnn import LAYER_NORM_EPSILON, LSTM_GATES, Lstm, Rnn
 from nnconv.ops.shape import Concat, ShapeOf, Split, Squeeze, Transpose, Unsqueeze
+from nnconv.ops.slices import Reverse, Slice
+
+Recurrence: TypeAlias = Lstm | Rnn
 
 
 def real(b: Builder, value: Value | None) -> Value | None:
@@ -211,6 +215,47 @@ class _Cell:
         return b.add(e.Clip(low=-bound, high=bound), [value]) if bound > 0 else value
 
 
+def _recurrence(node: Node, b: Builder) -> tuple[Recurrence, Value, int] | None:
+    """A recurrence of floats, x and which of its axes is time, where the format has recurrences.
+
+    A single step has no such axis: -1.
+    """
+    op, x = node.op, node.operand(0)
+    assert isinstance(op, Recurrence)
+    on_codes = any(v.type.has_codes for v in (x, *node.outputs))
+    if not b.means.recurrences or on_codes or x.shape is None or 0 in x.shape:
+        return None
+    return op, x, -1 if x.type.rank == 2 else int(not op.time_major)
+
+
+def turned_around(node: Node, b: Builder) -> Sequence[Value] | None:
+    """One that begins with the last step, as one of reversed steps."""
+    found = _recurrence(node, b)
+    if found is None or not found[0].reverse:
+        return None
+    op, x, time = found
+    turn = Reverse(axes=(time,))
+    data = x if time < 0 else b.add(turn, [x])
+    sequence, *last = b.add_many(op.replace(reverse=False), [data, *node.inputs[1:]])
+    return [sequence if time < 0 else b.add(turn, [sequence]), *last]
+
+
+def without_states(node: Node, b: Builder) -> Sequence[Value] | None:
+    """One whose last output is that of the last step: before level 4 NNAPI's give no states."""
+    found = _recurrence(node, b)
+    _, output, *cell = node.outputs
+    if found is None or not is_wanted(output) or any(map(is_wanted, cell)):
+        return None
+    op, _, time = found
+    sequence, _, *unread = b.add_many(op, node.inputs)
+    if time < 0:
+        return [sequence, sequence, *unread]
+    starts, strides = [0, 0, 0], (1, 1, 1)
+    starts[time] = -1
+    last = b.add(Slice(starts=tuple(starts), ends=(None,) * 3, strides=strides), [sequence])
+    return [sequence, b.add(Squeeze(axes=(time,)), [last]), *unread]
+
+
 def decompose_lstm(node: Node, b: Builder) -> list[Value] | None:
     """Lstm."""
     if not _is_known(node, 2, 16):
@@ -244,6 +289,6 @@ def decompose_rnn(node: Node, b: Builder) -> list[Value] | None:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    Lstm: (decompose_lstm,),
-    Rnn: (decompose_rnn,),
+    Lstm: (turned_around, without_states, decompose_lstm),
+    Rnn: (turned_around, without_states, decompose_rnn),
 }

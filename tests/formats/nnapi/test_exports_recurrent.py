@@ -1,0 +1,268 @@
+"""Recurrences of any number of steps are one operation, as far as NNAPI's is the same."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from nnconv.backends.reference.executor import run_graph
+
+import nnconv
+from nnconv.formats.nnapi import file
+from nnconv.formats.nnapi.reader import import_model
+from nnconv.ir import Activation, Builder, DType
+from nnconv.ir.clone import clone_model
+from nnconv.lowering import to_nnapi
+from nnconv.ops.recurrent import Function, GruLayer, LstmLayer, RnnLayer
+from nnconv.ops.rnn import Lstm, Rnn
+from support.nnapi_spine import NnapiCase, check_nnapi
+from support.tflite_spine import model_of
+
+F32, F16 = DType.FLOAT32, DType.FLOAT16
+STEPS, BATCH, DEPTH, CELLS, SIZE = 5, 2, 3, 4, 6
+PLAIN = ("Sigmoid", "Tanh", "Tanh")
+LSTM, RNN = "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"
+LEVELS = pytest.mark.parametrize("level", [3, 4, 8])
+RESULTS = pytest.mark.parametrize("results", [(0,), (1,), (0, 1), (0, 1, 2)], ids=str)
+
+
+def numbers(b, *shape, dtype=F32):
+    """A constant of numbers below 1."""
+    rng = np.random.default_rng(sum(shape))
+    return b.const(rng.uniform(-0.9, 0.9, shape).astype(dtype.numpy), dtype=dtype)
+
+
+def layer(op, *, given=(), results=(0,), steps=STEPS, lengths=None, dtype=F32):
+    """An ONNX layer; of its optional operands those that are named."""
+
+    def build(b: Builder):
+        sides, rows = len(op.directions), op.gates * CELLS
+        x = b.input("x", dtype, (steps, BATCH, DEPTH))
+        operands = {
+            "bias": numbers(b, sides, 2 * rows, dtype=dtype),
+            "lengths": None if lengths is None else b.const(np.asarray(lengths, np.int32)),
+            "output": b.input("h", dtype, (sides, BATCH, CELLS)) if "output" in given else None,
+        }
+        if isinstance(op, LstmLayer):
+            state = (sides, BATCH, CELLS)
+            operands["cell"] = b.input("c", dtype, state) if "cell" in given else None
+            peepholes = numbers(b, sides, 3 * CELLS, dtype=dtype)
+            operands["peepholes"] = peepholes if "peepholes" in given else None
+        weights = [numbers(b, sides, rows, n, dtype=dtype) for n in (DEPTH, CELLS)]
+        found = b.add_many(op, [x, *weights, *operands.values()])
+        return [found[i] for i in results if i < len(found)]
+
+    return build
+
+
+def functions(*names, sides=1):
+    return tuple(Function(name) for name in names) * sides
+
+
+LSTM_LAYER = LstmLayer(functions=functions(*PLAIN))
+RNN_LAYER = RnnLayer(functions=functions("Tanh"))
+BOTH = (False, True)
+LAYERS = {
+    "lstm": (LSTM_LAYER, ()),
+    "lstm, states": (LSTM_LAYER, ("output", "cell")),
+    "lstm, peepholes": (LSTM_LAYER, ("peepholes",)),
+    "lstm, coupled": (LSTM_LAYER.replace(coupled=True), ("peepholes",)),
+    "lstm, relu": (LstmLayer(functions=functions("Sigmoid", "Relu", "Relu")), ()),
+    "lstm, backward": (LSTM_LAYER.replace(directions=(True,)), ("output", "cell")),
+    "lstm, both": (LstmLayer(functions=functions(*PLAIN, sides=2), directions=BOTH), ()),
+    "rnn": (RNN_LAYER, ("output",)),
+    "rnn, sigmoid": (RnnLayer(functions=functions("Sigmoid")), ()),
+    "rnn, backward": (RNN_LAYER.replace(directions=(True,)), ("output",)),
+    "rnn, both": (RnnLayer(functions=functions("Tanh", sides=2), directions=BOTH), ()),
+}
+
+
+def counts_of(case):
+    """The operations of the model that a case becomes."""
+    model = model_of(case.build, format=case.format, source=case.id)
+    return Counter(to_nnapi(model, feature_level=case.level).written.counts)
+
+
+def check_devices(case, feeds_seed=0):
+    """What runtimes make of the model that is written."""
+    model = model_of(case.build, format=case.format, source=case.id)
+    rng = np.random.default_rng(feeds_seed)
+    feeds = {v.name: rng.uniform(-1, 1, v.shape).astype(v.dtype.numpy) for v in model.inputs}
+    wanted = run_graph(model.graph, list(feeds.values()))
+    written = to_nnapi(clone_model(model), feature_level=case.level)
+    again = import_model(file.read(file.to_bytes(written.model), name=case.id))
+    for device, module in (("onnxruntime:cpu", "onnxruntime"), ("litert:cpu", "ai_edge_litert")):
+        pytest.importorskip(module)
+        found = nnconv.compile(clone_model(again), device).run(feeds)
+        for got, want in zip(found.values(), wanted, strict=True):
+            scale = max(1.0, float(np.abs(want).max()))
+            assert np.abs(got - want).max() <= case.tolerance * scale, device
+
+
+@LEVELS
+@RESULTS
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_of_known_steps(name, results, level):
+    op, given = LAYERS[name]
+    case = NnapiCase(name, layer(op, given=given, results=results), level=level)
+    check_nnapi(case)
+    if level > 3 or 2 not in results or isinstance(op, RnnLayer):
+        counts = counts_of(case)
+        assert counts[RNN if isinstance(op, RnnLayer) else LSTM] == len(op.directions)
+        assert not {"FULLY_CONNECTED", "TANH", "WHILE"} & set(counts)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_run(name):
+    op, given = LAYERS[name]
+    check_devices(NnapiCase(name, layer(op, given=given, results=(0, 1)), level=3))
+    check_devices(NnapiCase(name, layer(op, given=given, results=(0, 1, 2))))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 200])
+@pytest.mark.parametrize("op", [LSTM_LAYER, RNN_LAYER], ids=["lstm", "rnn"])
+def test_the_number_of_steps_makes_no_more_operations(op, steps):
+    check_nnapi(NnapiCase("long", layer(op, steps=steps), level=3))
+    assert counts_of(NnapiCase("long", layer(op, steps=steps), level=3)).total() == 2
+
+
+@LEVELS
+@pytest.mark.parametrize("name", ["lstm", "lstm, both", "rnn"])
+def test_layers_of_halves(name, level):
+    op, given = LAYERS[name]
+    build = layer(op, given=given, dtype=F16)
+    check_nnapi(NnapiCase(name, build, level=level, tolerance=2e-3))
+    assert {LSTM, RNN} & set(counts_of(NnapiCase(name, build, level=level)))
+
+
+def test_lengths_that_all_count_are_none():
+    case = NnapiCase("whole", layer(LSTM_LAYER, lengths=(5, 7), results=(0, 1, 2)))
+    check_nnapi(case)
+    assert counts_of(case)[LSTM] == 1
+
+
+OTHERS = {
+    "clipped": layer(LSTM_LAYER.replace(clip=0.5)),
+    "of lengths": layer(LSTM_LAYER, lengths=(5, 3), results=(0, 1)),
+    "of other activations": layer(LstmLayer(functions=functions("Sigmoid", "Tanh", "Relu"))),
+    "of other gates": layer(LstmLayer(functions=functions("Relu", "Tanh", "Tanh"))),
+    "gated": layer(GruLayer(functions=functions("Sigmoid", "Tanh"))),
+}
+
+
+@LEVELS
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_layers_are_written_out(name, level):
+    case = NnapiCase(name, OTHERS[name], level=level)
+    check_nnapi(case)
+    assert not {LSTM, RNN} & set(counts_of(case))
+
+
+PARTS = {
+    "plain": (),
+    "coupled": ("coupled",),
+    "peepholes": ("peepholes",),
+    "projection": ("projection",),
+    "projection with bias": ("projection", "projection bias"),
+    "norms": ("norms",),
+    "all": ("peepholes", "projection", "projection bias", "norms", "states"),
+    "coupled, all": ("coupled", "peepholes", "projection", "norms", "states"),
+}
+
+
+def recurrence(op, parts=(), *, results=(0,), dtype=F32, shape=None):
+    """An Lstm or Rnn with the operands that are named."""
+
+    def build(b: Builder):
+        default = (STEPS, BATCH, DEPTH) if op.time_major else (BATCH, STEPS, DEPTH)
+        x = b.input("x", dtype, shape or default)
+        states = "states" in parts
+        if isinstance(op, Rnn):
+            state = b.input("h", dtype, (BATCH, CELLS)) if states else None
+            own = [numbers(b, CELLS, n, dtype=dtype) for n in (DEPTH, CELLS)]
+            found = b.add_many(op, [x, *own, numbers(b, CELLS, dtype=dtype), state])
+            return [found[i] for i in results]
+        size = SIZE if "projection" in parts else CELLS
+        first = 1 if "coupled" in parts else 0
+
+        def each(*extents, have=True, skip=first, count=4):
+            made = [numbers(b, *extents, dtype=dtype) for _ in range(count)]
+            return [v if have and i >= skip else None for i, v in enumerate(made)]
+
+        found = b.add_many(
+            op,
+            [
+                x,
+                *each(CELLS, DEPTH),
+                *each(CELLS, size),
+                *each(CELLS, have="peepholes" in parts, count=3),
+                *each(CELLS),
+                *each(size, CELLS, have="projection" in parts, skip=0, count=1),
+                *each(size, have="projection bias" in parts, skip=0, count=1),
+                b.input("h", dtype, (BATCH, size)) if states else None,
+                b.input("c", dtype, (BATCH, CELLS)) if states else None,
+                *each(CELLS, have="norms" in parts),
+            ],
+        )
+        return [found[i] for i in results]
+
+    return build
+
+
+WAYS = {
+    "forward": {},
+    "backward": {"reverse": True},
+    "batch first": {"time_major": False},
+    "backward, batch first": {"reverse": True, "time_major": False},
+}
+
+
+@LEVELS
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", PARTS)
+def test_recurrences(name, way, level):
+    op = Lstm(cell_clip=0.6, projection_clip=0.5, **WAYS[way])
+    for results in ((0,), (0, 1)):
+        case = NnapiCase(name, recurrence(op, PARTS[name], results=results), level=level)
+        check_nnapi(case)
+        assert counts_of(case)[LSTM] == 1
+    case = NnapiCase(name, recurrence(op, PARTS[name], results=(0, 1, 2)), level=level)
+    check_nnapi(case)
+    assert (counts_of(case)[LSTM] == 1) == (level > 3)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", PARTS)
+def test_recurrences_run(name, way):
+    op = Lstm(cell_clip=0.6, projection_clip=0.5, **WAYS[way])
+    case = NnapiCase(name, recurrence(op, PARTS[name], results=(0, 1)), level=3)
+    check_devices(case)
+    build = recurrence(op, PARTS[name], results=(0, 1, 2))
+    check_devices(replace(case, build=build, level=8))
+
+
+@LEVELS
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("activation", [Activation.RELU, Activation.RELU6, Activation.SIGMOID])
+@pytest.mark.parametrize("kind", [Lstm, Rnn])
+def test_activations(kind, activation, way, level):
+    build = recurrence(kind(activation=activation, **WAYS[way]), results=(0, 1))
+    check_nnapi(NnapiCase("activation", build, level=level))
+    assert {LSTM, RNN} & set(counts_of(NnapiCase("activation", build, level=level)))
+
+
+@LEVELS
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("kind", [Lstm, Rnn])
+def test_single_steps(kind, reverse, level):
+    build = recurrence(kind(reverse=reverse), ("states",), results=(0, 1), shape=(BATCH, DEPTH))
+    check_nnapi(NnapiCase("step", build, level=level))
+    assert {LSTM, RNN} & set(counts_of(NnapiCase("step", build, level=level)))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", [Lstm, Rnn])
+def test_recurrences_of_halves(kind, way):
+    build = recurrence(kind(**WAYS[way]), ("states",), results=(0, 1), dtype=F16)
+    check_nnapi(NnapiCase("halves", build, level=3, tolerance=2e-3))
+    assert {LSTM, RNN} & set(counts_of(NnapiCase("halves", build, level=3)))
