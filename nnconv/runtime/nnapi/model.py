@@ -277,7 +277,7 @@ class Model:
                 if operand.lifetime is not Lifetime.TEMPORARY:
                     raise bad_data(
                         f"operand {index} can't be an {lifetime.value}: "
-                        f"it is a {operand.lifetime.value} already"
+                        f"its lifetime is {operand.lifetime.value} already"
                     )
                 operand.lifetime = lifetime
         self.graph.inputs, self.graph.outputs = read, written

@@ -185,7 +185,8 @@ class TensorDesc(Handle):
         return size
 
     def __repr__(self) -> str:
-        return f"<TensorDesc {self.name} {self.data_type.name} {list(self.shape)}>"
+        name = f" {self.name}" if self.name else ""
+        return f"<TensorDesc{name} {self.data_type.name} {list(self.shape)}>"
 
 
 def data_type_of(value: Any) -> DataType:
