@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from nnconv.diff.roundings import HALVES, Mark, Trace, has_wide_codes, traces_of
 from nnconv.ir.dtype import DType
-from nnconv.ir.graph import HYBRID_MARK, Graph, Node, Value
-from nnconv.ir.op import QuantRule
-from nnconv.ops.detection import NonMaxSuppression
-from nnconv.ops.quantize import Dequantize
-from nnconv.ops.resize import ResizeBilinear
+from nnconv.ir.graph import Graph, Value
 
 FLOAT_TOLERANCE = 1e-4
 """Sums in another order differ by some 1e-6 of the largest value a layer; deep nets add that up."""
@@ -38,11 +35,6 @@ The error of a layer's sums is half the step times the sum of the weights' sizes
 measured nets it is at most 3 % of the largest output.
 """
 
-_ROUNDING = "DynamicQuantizeLSTM"
-"""An operator that alone rounds data in the middle; what others of the kind do stands in nodes."""
-
-_HALVES = frozenset({DType.FLOAT16, DType.BFLOAT16})
-
 
 class Tolerance(NamedTuple):
     """How far results may be apart.
@@ -52,11 +44,13 @@ class Tolerance(NamedTuple):
             ``exact``, or ``form``: type and shape alone can be compared.
         bound: that many steps, that share, or that difference.
         why: the reason, for people.
+        share: of the largest expected value, which an ``absolute`` difference may have besides.
     """
 
     kind: str
     bound: float
     why: str
+    share: float = FLOAT_TOLERANCE
 
 
 class Distance(NamedTuple):
@@ -106,48 +100,91 @@ def tolerance_of(
     rounds_apart: bool = False,
     hybrids: bool = False,
     blocks: bool = False,
+    curves: bool = False,
 ) -> Tolerance:
-    """The tolerance that an output's type, and what leads to it, call for.
+    """The tolerance that an output calls for; see ``tolerances_of``."""
+    flags = {"hybrids": hybrids, "blocks": blocks, "curves": curves}
+    return tolerances_of([value], graph, rounds_apart=rounds_apart, **flags)[0]
 
-    With ``rounds_apart`` one runtime alone rounds each result of halves to them, as the reference
-    does; others compute with them in float32. With ``hybrids`` weights that are marked as read
-    beside floats are read so by one of the two; with ``blocks`` those whose codes have scales for
-    blocks of them, as onnxruntime does.
+
+def tolerances_of(
+    values: Sequence[Value],
+    graph: Graph,
+    *,
+    rounds_apart: bool = False,
+    hybrids: bool = False,
+    blocks: bool = False,
+    curves: bool = False,
+) -> list[Tolerance]:
+    """The tolerances that outputs' types, and what leads to them, call for.
+
+    Args:
+        values: the outputs.
+        graph: what computes them.
+        rounds_apart: one runtime alone rounds each result of halves to them, as the reference does;
+            others compute with them in float32.
+        hybrids: weights that are marked as read beside floats are read so by one of the two.
+        blocks: so are those whose codes have scales for blocks of them, as onnxruntime does.
+        curves: what a Softmax makes of a step before it counts too. Where the source has run on two
+            sets of kernels, how far these are apart tells that better.
     """
-    nodes = _nodes_behind(value, graph)
-    if any(_draws(node) for node in nodes):
-        why = "it depends on random numbers, which every runtime draws by itself"
-        return Tolerance("form", np.inf, why)
-    if any(_chooses_among_ties(node) for node in nodes):
-        why = "it depends on which of boxes with equal scores, codes, LiteRT happens to take first"
-        return Tolerance("form", np.inf, why)
-    wide, reason = _wide_steps(nodes)
-    if wide > 1 and _has_wide_codes(value):
+    known = _EIGHT_BITS
+    if not hybrids:
+        known = {mark: why for mark, why in known.items() if mark is not Mark.HYBRID}
+    if not blocks:
+        known = {mark: why for mark, why in known.items() if mark is not Mark.BLOCKS}
+    traces = traces_of(graph)
+    found = [traces.get(value, Trace()) for value in values]
+    if not curves:
+        found = [trace._replace(coarse=0.0) for trace in found]
+    return [
+        _tolerance(value, trace, known, rounds_apart=rounds_apart)
+        for value, trace in zip(values, found, strict=True)
+    ]
+
+
+_ANY_NUMBERS = {
+    Mark.DRAWS: "it depends on random numbers, which every runtime draws by itself",
+    Mark.TIES: "it depends on which of boxes with equal scores, codes, LiteRT happens to take "
+    "first",
+}
+"""What leaves nothing to compare but type and shape."""
+
+_OTHERWISE = "runtimes round halves differently"
+
+_BY_ITSELF = "int8 weights with float activations: LiteRT rounds the activations to 8 bits itself"
+
+_EIGHT_BITS = {
+    Mark.ROUNDING_LSTM: "onnxruntime's DynamicQuantizeLSTM rounds its data to 8 bits",
+    Mark.DYNAMIC: _BY_ITSELF,
+    Mark.HYBRID: _BY_ITSELF,
+    Mark.BLOCKS: "weights in blocks: onnxruntime may round the data beside them to 8 bits",
+}
+"""What makes a runtime round data to 8 bits by itself."""
+
+
+def _tolerance(
+    value: Value, trace: Trace, eight_bits: Mapping[Mark, str], *, rounds_apart: bool
+) -> Tolerance:
+    for mark, why in _ANY_NUMBERS.items():
+        if mark in trace.marks:
+            return Tolerance("form", np.inf, why)
+    wide, reason = _wide_steps(trace)
+    if wide > 1 and has_wide_codes(value):
         return Tolerance("steps", wide, reason)
-    steps = _steps_in_a_row(nodes)
+    steps, in_a_row = _steps_in_a_row(trace)
     if value.type.has_codes:
-        why = "quantized: runtimes round halves differently"
-        return Tolerance("steps", steps, why if steps == 1 else f"{why}, in a row")
+        return Tolerance("steps", steps, f"quantized: {_OTHERWISE}{in_a_row}")
+    by_share = _share(value, trace, eight_bits, rounds_apart=rounds_apart)
     if not value.dtype.is_float and value.dtype not in (DType.COMPLEX64, DType.COMPLEX128):
-        return Tolerance("exact", 0, f"{value.dtype}: no rounding is involved")
-    if any(node.origin.op == _ROUNDING for node in nodes):
-        why = f"onnxruntime's {_ROUNDING} rounds its data to 8 bits"
-        return Tolerance("relative", DYNAMIC_TOLERANCE, why)
-    if any(_is_dynamic(node) or (hybrids and _is_marked(node)) for node in nodes):
-        why = "int8 weights with float activations: LiteRT rounds the activations to 8 bits itself"
-        return Tolerance("relative", DYNAMIC_TOLERANCE, why)
-    if blocks and any(_reads_blocks(node) for node in nodes):
-        why = "weights in blocks: onnxruntime may round the data beside them to 8 bits"
-        return Tolerance("relative", DYNAMIC_TOLERANCE, why)
-    rounded = _in_a_row(nodes, _gives_halves) * HALF_STEP if rounds_apart else 0.0
-    if rounded > HALF_TOLERANCE:
-        why = "one runtime alone rounds every result on the way to 11 bits or fewer"
-        return Tolerance("relative", min(rounded, MOST_ROUNDED), why)
-    if value.dtype in _HALVES:
-        return Tolerance("relative", HALF_TOLERANCE, f"{value.dtype}: 11 bits or fewer")
-    if any(v.dtype in _HALVES for node in nodes for v in node.outputs):
-        return Tolerance("relative", HALF_TOLERANCE, "numbers of 11 bits or fewer on the way")
-    step = _last_step(value, nodes)
+        if not trace.unit:
+            return Tolerance("exact", 0, f"{value.dtype}: no rounding is involved")
+        why = f"{value.dtype} that real numbers were rounded to: {_OTHERWISE}{in_a_row}"
+        share = FLOAT_TOLERANCE if by_share is None else by_share.bound
+        return Tolerance("absolute", trace.unit * max(steps, wide), why, share)
+    if by_share is not None:
+        return by_share
+    step = trace.unit or trace.step
     if step and wide > 1:
         return Tolerance("absolute", step * wide, reason)
     if step:
@@ -157,117 +194,44 @@ def tolerance_of(
     return Tolerance("relative", FLOAT_TOLERANCE, "float: sums are taken in another order")
 
 
-def _nodes_behind(value: Value, graph: Graph) -> list[Node]:
-    """The nodes that an output depends on, the last first."""
-    wanted = {value}
-    found = []
-    for node in graph.nodes_reversed:
-        if any(v in wanted for v in node.outputs):
-            found.append(node)
-            wanted.update(v for v in node.inputs if v is not None)
-    return found
+def _share(
+    value: Value, trace: Trace, eight_bits: Mapping[Mark, str], *, rounds_apart: bool
+) -> Tolerance | None:
+    """What roundings of floats on the way, to 8 bits or to halves, call for; None without any."""
+    for mark, why in eight_bits.items():
+        if mark in trace.marks:
+            return Tolerance("relative", DYNAMIC_TOLERANCE, why)
+    rounded = trace.halves * HALF_STEP if rounds_apart else 0.0
+    if rounded > HALF_TOLERANCE:
+        why = "one runtime alone rounds every result on the way to 11 bits or fewer"
+        return Tolerance("relative", min(rounded, MOST_ROUNDED), why)
+    if value.dtype in HALVES:
+        return Tolerance("relative", HALF_TOLERANCE, f"{value.dtype}: 11 bits or fewer")
+    if Mark.HALVES in trace.marks:
+        return Tolerance("relative", HALF_TOLERANCE, "numbers of 11 bits or fewer on the way")
+    return None
 
 
-def _in_a_row(nodes: Sequence[Node], counts: Callable[[Value], bool]) -> int:
-    """How many results that count are computed from one another, of nodes that stand last first."""
-    found: dict[Value, int] = {}
-    for node in reversed(nodes):
-        before = max((found.get(v, 0) for v in node.inputs if v is not None), default=0)
-        computes = node.op.quant_rule is QuantRule.REAL
-        for value in node.outputs:
-            found[value] = before + (computes and counts(value))
-    return max(found.values(), default=0)
-
-
-def _gives_halves(value: Value) -> bool:
-    return value.dtype in _HALVES
-
-
-def _has_wide_codes(value: Value) -> bool:
-    return value.type.has_codes and value.dtype is DType.INT16
-
-
-def _wide_steps(nodes: Sequence[Node]) -> tuple[int, str]:
+def _wide_steps(trace: Trace) -> tuple[int, str]:
     """How many steps 16-bit codes are off by, and why; 0 if there are none.
 
     LiteRT multiplies sums by 15 bits. Where it resizes, the positions of pixels have 10.
     """
-    resizes = (node for node in nodes if isinstance(node.op, ResizeBilinear))
-    if any(_has_wide_codes(node.outputs[0]) for node in resizes):
+    if Mark.RESIZED in trace.marks:
         return RESIZED_STEPS, "16 bits: LiteRT knows to 10 bits where pixels of resized images lie"
-    steps = _in_a_row(nodes, _has_wide_codes)
-    return steps, "16 bits: each result on the way may be a step off in LiteRT"
+    return trace.wide, "16 bits: each result on the way may be a step off in LiteRT"
 
 
-def _steps_in_a_row(nodes: Sequence[Node]) -> int:
+def _steps_in_a_row(trace: Trace) -> tuple[int, str]:
     """How many steps codes are off by where each result on the way may be rounded the other way.
 
     Half steps of either sign, of so many results in a row, add up as the root of their number.
+    The second result says why they are more than one.
     """
-    count = _in_a_row(nodes, lambda value: value.type.has_codes)
-    return max(1, math.ceil(math.sqrt(count) / 2))
-
-
-def _draws(node: Node) -> bool:
-    """Whether a node, or one in its bodies, draws random numbers."""
-    return node.op.draws or any(_draws(inner) for body in node.bodies for inner in body.nodes)
-
-
-def _chooses_among_ties(node: Node) -> bool:
-    """Whether a node chooses boxes by scores that were codes, of which many are equal."""
-    if not isinstance(node.op, NonMaxSuppression):
-        return False
-    scores = node.operand(1)
-    while scores.producer is not None and scores.producer.op.quant_rule is QuantRule.CODES:
-        scores = scores.producer.operand(0)
-    return scores.producer is not None and isinstance(scores.producer.op, Dequantize)
-
-
-def _is_dynamic(node: Node) -> bool:
-    """Whether an op has float data and quantized constant weights."""
-    if node.op.quant_rule is not QuantRule.REAL or len(node.inputs) < 2 or not node.outputs:
-        return False
-    x = node.inputs[0]
-    weights = (v for v in node.inputs[1:] if v is not None and v.is_const)
-    return (
-        x is not None
-        and x.dtype.is_float
-        and node.outputs[0].dtype.is_float
-        and any(v.type.has_codes for v in weights)
-    )
-
-
-def _is_marked(node: Node) -> bool:
-    """Whether a node reads weights that are noted as what TFLite's kernels read beside floats."""
-    constants = (v for v in node.inputs if v is not None and v.is_const)
-    return any(v.origin.op == HYBRID_MARK for v in constants)
-
-
-def _reads_blocks(node: Node) -> bool:
-    """Whether a node makes floats of constant codes that have scales for blocks of them."""
-    codes = node.inputs[0] if isinstance(node.op, Dequantize) else None
-    return (
-        codes is not None and codes.is_const and codes.quant is not None and codes.quant.block > 0
-    )
-
-
-def _last_step(value: Value, nodes: list[Node]) -> float:
-    """The largest step of the quantized activations that become the floats of an output.
-
-    Those nearest to it: of what is quantized once more on the way the later steps tell.
-    """
-    wanted, steps = {value}, [0.0]
-    for node in nodes:
-        if not any(v in wanted for v in node.outputs):
-            continue
-        for v in node.inputs:
-            if v is None or v.is_const:
-                continue
-            if v.dtype.is_integer and v.quant is not None:
-                steps.append(max(v.quant.scale))
-            else:
-                wanted.add(v)
-    return max(steps)
+    steps = max(1, math.ceil(math.sqrt(trace.codes) / 2))
+    if trace.coarse > steps:
+        return math.ceil(trace.coarse), ", and a step before the last curve is that many behind it"
+    return steps, "" if steps == 1 else ", in a row"
 
 
 def judge(found: Distance, tolerance: Tolerance, spread: float) -> tuple[bool, float]:
@@ -284,6 +248,6 @@ def judge(found: Distance, tolerance: Tolerance, spread: float) -> tuple[bool, f
     if tolerance.kind == "relative":
         bound *= found.largest or 1.0
     if tolerance.kind == "absolute":
-        bound += found.largest * FLOAT_TOLERANCE
+        bound += found.largest * tolerance.share
     bound = max(bound, spread)
     return not found.wrong_form and found.max_abs <= bound, bound

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from nnconv.diff.compare import Tolerance, tolerance_of
+from nnconv.diff.compare import Tolerance, tolerances_of
 from nnconv.diff.inputs import check_seed
 from nnconv.diff.verify import (
     DEVICES,
@@ -180,12 +180,12 @@ def _compare(
 ) -> Verification:
     apart = SUBSTITUTE in (first.device, second.device) and first.device != second.device
 
-    def allowed(value: Value, side: _Side) -> Tolerance:
-        return tolerance_of(value, side.model.graph, rounds_apart=apart)
-
-    tolerances = [allowed(value, first) for value in first.model.outputs]
-    for place, value in zip(order, second.model.outputs, strict=True):
-        tolerances[place] = _wider(tolerances[place], allowed(value, second))
+    tolerances, others = (
+        tolerances_of(side.model.outputs, side.model.graph, rounds_apart=apart, curves=True)
+        for side in (first, second)
+    )
+    for place, other in zip(order, others, strict=True):
+        tolerances[place] = _wider(tolerances[place], other)
     checks: list[OutputCheck | None] = [None] * len(order)
     seeds, runs, notes = [], 0, []
     for number, (wanted, got) in enumerate(zip(*(o.results for o in outcomes), strict=True)):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from nnconv.diff.compare import Distance, Tolerance, distance, judge, tolerance_of
+from nnconv.diff.compare import Distance, Tolerance, distance, judge, tolerances_of
 from nnconv.diff.extents import known_shapes
 from nnconv.diff.inputs import random_array
 from nnconv.diff.meanings import meanings
@@ -378,8 +378,9 @@ def _compare(
     device = DEVICES[report.target_format]
     apart = SUBSTITUTE in (source.device, device) and source.device != device
     kind = report.target_format
-    reads = {"hybrids": kind == "tflite", "blocks": kind == "onnx"}
-    tolerances = [tolerance_of(v, model.graph, rounds_apart=apart, **reads) for v in model.outputs]
+    flags = {"hybrids": kind == "tflite", "blocks": kind == "onnx"}
+    flags["curves"] = len(source.outcomes) == 1
+    tolerances = tolerances_of(model.outputs, model.graph, rounds_apart=apart, **flags)
     checks: list[OutputCheck | None] = [None] * len(model.outputs)
     seeds, runs = [], 0
     for number, got in enumerate(result.results):

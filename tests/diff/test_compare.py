@@ -15,6 +15,7 @@ from nnconv.diff.compare import (
     distance,
     judge,
     tolerance_of,
+    tolerances_of,
 )
 from nnconv.formats.tflite.reader import read
 from nnconv.ir.builder import Builder
@@ -22,9 +23,22 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph
 from nnconv.ir.op import Layout
 from nnconv.ir.quant import Quant as IrQuant
+from nnconv.ops.control import If, While
 from nnconv.ops.detection import NonMaxSuppression
-from nnconv.ops.elementwise import Tanh
-from nnconv.ops.quantize import Cast, Dequantize
+from nnconv.ops.elementwise import (
+    Add,
+    Clip,
+    Div,
+    Greater,
+    Mul,
+    Round,
+    Sigmoid,
+    Sub,
+    Tanh,
+)
+from nnconv.ops.norm import Softmax
+from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, Quantize
+from nnconv.ops.reduce import ArgMax
 from nnconv.ops.resize import ResizeBilinear
 from nnconv.ops.shape import Reshape, Transpose
 from support.tflite_builder import Quant, TfliteBuilder
@@ -247,6 +261,145 @@ def test_boxes_of_equal_scores_are_held_to_their_form(coded):
     found = tolerance_of(graph.outputs[0], graph)
     assert found.kind == ("form" if coded else "exact")
     assert ("equal scores" in found.why) == coded
+
+
+COARSE, FINE = IrQuant.per_tensor(0.25, 0), IrQuant.per_tensor(1 / 256, -128)
+
+
+def logits(b):
+    """Codes that a run rounds."""
+    x = b.input("x", DType.FLOAT32, (1, 4))
+    return b.add(Quantize(dtype=DType.INT8), [x], quant=COARSE)
+
+
+def stored(b, value, dtype=DType.INT32):
+    """Codes as the numbers that they are."""
+    bare = b.add(Bitcast(dtype=value.dtype), [value])
+    return b.add(Cast(dtype=dtype), [bare])
+
+
+def spelled(b, value):
+    """Floats, rounded to codes of 0.25 as formats without their type have it, and back."""
+    value = b.add(Div(), [value, b.const(np.float32(0.25))])
+    value = b.add(Clip(low=-128.0, high=127.0), [b.add(Round(), [value])])
+    codes = b.add(Cast(dtype=DType.INT32), [value])
+    return codes, b.add(Mul(), [b.add(Cast(dtype=DType.FLOAT32), [codes]), b.const(FOURTH)])
+
+
+FOURTH = np.float32(0.25)
+
+
+def kinds(build, **flags):
+    """What the outputs that are built may be off by: kind and bound of each."""
+    graph = Graph("net")
+    graph.outputs = build(Builder(graph))
+    return [found[:2] for found in tolerances_of(graph.outputs, graph, **flags)]
+
+
+def test_integers_that_were_rounded_are_given_the_steps_of_codes():
+    def build(b):
+        codes = logits(b)
+        moved = b.add(Add(), [stored(b, codes, DType.FLOAT32), b.const(np.float32(128))])
+        tenfold = b.add(Mul(), [stored(b, codes), b.const(np.int32(10))])
+        twice = b.add(Add(), [stored(b, codes), stored(b, codes)])
+        floats = b.add(Tanh(), [b.input("y", DType.FLOAT32, (1, 4))])
+        rounded, real = spelled(b, floats)
+        shared = b.add(Reshape(shape=(2, 2)), [rounded])
+        ends = [stored(b, codes), b.add(Cast(dtype=DType.INT32), [moved]), tenfold, twice]
+        return [*ends, shared, real, b.add(Sigmoid(), [real])]
+
+    units = [1, 1, 10, 2, 1, 0.25, 0.25]
+    assert kinds(build) == [("absolute", unit) for unit in units]
+
+
+def test_integers_of_integers_stay_exact():
+    def build(b):
+        x, y = (b.input(name, DType.FLOAT32, (1, 4)) for name in "xy")
+        codes = b.input("codes", DType.INT8, (1, 4), quant=COARSE)
+        whole = b.input("whole", DType.INT32, (1, 4))
+        as_floats = b.add(Cast(dtype=DType.FLOAT32), [whole])
+        computed = b.add(Tanh(), [x])
+        scaled = b.add(Mul(), [b.add(Sub(), [x, y]), y])  # each runtime has the same product
+        place = b.add(ArgMax(axis=1, keep_dims=False, dtype=DType.INT32), [computed])
+        above = b.add(Greater(), [computed, y])
+        last = b.add(Add(), [as_floats, b.const(np.float32(1))])
+        return [
+            stored(b, codes),
+            b.add(Add(), [whole, whole]),
+            b.add(Cast(dtype=DType.INT32), [last]),
+            b.add(Cast(dtype=DType.INT32), [b.add(Round(), [scaled])]),
+            place,
+            b.add(Cast(dtype=DType.INT32), [above]),
+        ]
+
+    assert set(kinds(build)) == {("exact", 0)}
+
+
+def test_integers_that_loops_and_branches_round_are_given_a_step():
+    def body(rounds):
+        graph = Graph("body")
+        b = Builder(graph)
+        x, count = b.input("x", DType.FLOAT32, (3,)), b.input("count", DType.INT32, (3,))
+        computed = b.add(Tanh(), [x])
+        added = b.add(Cast(dtype=DType.INT32), [computed if rounds else x])
+        graph.outputs = [computed, b.add(Add(), [count, added])]
+        return graph
+
+    def condition():
+        graph = Graph("condition")
+        b = Builder(graph)
+        b.input("x", DType.FLOAT32, (3,))
+        b.input("count", DType.INT32, (3,))
+        graph.outputs = [b.const(np.array(False))]
+        return graph
+
+    def build(b):
+        x, count = b.input("x", DType.FLOAT32, (3,)), b.input("count", DType.INT32, (3,))
+        given = b.input("given", DType.BOOL, ())
+        types = [x.type, count.type]
+
+        def run(op, given, *bodies):
+            return b.add_typed(op, given, types, bodies=bodies)[1]
+
+        exact = run(If(), [given, x, count], body(rounds=False), body(rounds=False))
+        either = run(If(), [given, x, count], body(rounds=False), body(rounds=True))
+        # What the second turn rounds the first one has computed.
+        turns = run(While(), [x, count], condition(), body(rounds=False))
+        return [exact, either, turns]
+
+    assert kinds(build) == [("exact", 0), ("absolute", 1), ("absolute", 1)]
+
+
+def test_rounded_integers_are_given_what_their_floats_are_off_by():
+    graph = Graph("net")
+    b = Builder(graph)
+    value = b.add(Tanh(), [b.input("x", DType.FLOAT16, (2,))])
+    graph.outputs = [b.add(Cast(dtype=DType.INT32), [value])]
+    (found,) = tolerances_of(graph.outputs, graph)
+    assert (found.kind, found.bound, found.share) == ("absolute", 1, HALF_TOLERANCE)
+    assert judge(Distance(5.9, 1000.0), found, 0.0)[0]
+    assert not judge(Distance(6.1, 1000.0), found, 0.0)[0]
+
+
+def test_a_coarse_step_before_a_softmax_is_many_behind_it():
+    def build(b):
+        codes = b.add(Softmax(axis=1), [logits(b)], quant=FINE)
+        back = b.add(Dequantize(dtype=DType.FLOAT32), [codes])
+        return [codes, stored(b, codes), back]
+
+    steps = 0.5 * 0.25 * 256
+    wanted = [("steps", steps), ("absolute", steps), ("absolute", steps / 256)]
+    assert kinds(build, curves=True) == wanted
+    assert kinds(build) == [("steps", 1), ("absolute", 1), ("absolute", 1 / 256)]
+
+
+def test_values_on_the_grid_of_fake_quantization_are_given_its_step():
+    def build(b):
+        x = b.add(Tanh(), [b.input("x", DType.FLOAT32, (2,))])
+        return [b.add(FakeQuant(low=-1.0, high=1.0), [x])]
+
+    ((kind, bound),) = kinds(build)
+    assert (kind, bound) == ("absolute", pytest.approx(2 / 255))
 
 
 def test_steps_that_are_quantized_once_more_do_not_count():

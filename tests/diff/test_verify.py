@@ -380,3 +380,24 @@ def test_extents_that_do_not_fit_together_can_be_given(tmp_path):
         nnconv.convert(source, target, verify=True)
     shapes = {"x": (1, 2), "past": (1, 3), "mask": (1, 5)}
     assert nnconv.convert(source, target, verify=True, input_shapes=shapes).verified
+
+
+@pytest.mark.parametrize(
+    ("name", "through", "options", "suffixes"),
+    [
+        ("int8", "nnapi", {"feature_level": 3}, ("onnx", "tflite")),
+        ("int16x8", "nnrt", {}, ("tflite",)),
+    ],
+)
+def test_integers_that_stand_for_codes_are_given_their_steps(
+    fixtures_dir, tmp_path, name, through, options, suffixes
+):
+    """Formats that lack the codes' type have integers in their place, without a scale."""
+    between = tmp_path / f"m.{through}"
+    nnconv.convert(fixtures_dir / "digits" / f"digits_{name}.tflite", between, **options)
+    for suffix in suffixes:
+        found = nnconv.convert(between, tmp_path / f"m.{suffix}", verify=True).verification
+        (check,) = found.outputs
+        assert check.passed
+        assert 0 < check.max_abs <= check.tolerance < 10
+        assert "that real numbers were rounded to" in check.why
