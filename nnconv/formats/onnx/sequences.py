@@ -10,6 +10,7 @@ import numpy as np
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Target
 from nnconv.formats.onnx.types import DATA_TYPES
+from nnconv.formats.onnx.weights import kept_apart
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation
@@ -51,7 +52,10 @@ def time_first(t: Target, op: Lstm | Rnn, x: Value, name: str) -> str:
 def sequence_of(t: Target, op: Lstm | Rnn, x: Value) -> str:
     """The real values of x, time first; int8 codes by uint8 (see `rounded`)."""
     if not t.is_quantized(x):
-        return time_first(t, op, x, t.real(x))
+        name = t.real(x)
+        turned = time_first(t, op, x, name)
+        is_half = t.real_type(x) is DType.FLOAT16
+        return kept_apart(t, turned) if is_half and turned != name else turned
     codes, quant, dtype = time_first(t, op, x, t.codes(x)), t.inner_quant(x), t.inner_type(x)
     if dtype is DType.INT8:
         codes, quant, dtype = t.resigned(codes), quant.shifted(128), DType.UINT8

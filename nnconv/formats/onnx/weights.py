@@ -179,6 +179,15 @@ def turned(t: Target, value: Value, perm: Perm) -> str:
     return t.dequantize(codes, t.inner_quant(value).permuted(perm), t.inner_type(value))
 
 
+def kept_apart(t: Target, turned: str) -> str:
+    """Transposed halves as they may be the left factor of a product: by a Concat of them alone.
+
+    A MatMul of what Transpose gives, whose first dimension was another, is one node in onnxruntime
+    1.32, which has no kernel for halves and dies when it loads the model.
+    """
+    return t.node("Concat", [turned], axis=0)
+
+
 def codes_as_weights(
     t: Target,
     data: np.ndarray,

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+import nnconv
 from nnconv.errors import NnconvError, UnsupportedError
+from nnconv.formats.nnapi import file
 from nnconv.formats.nnapi.reader import import_model
 from nnconv.formats.nnapi.types import OperandCode, OperationCode
 from nnconv.formats.nnapi.wire import Lifetime
@@ -204,3 +206,28 @@ def test_mirroring_nothing_gives_something_or_fails(mode, devices):
     except NnconvError:
         return  # as Android's kernel
     assert found[-1].shape[1:] == (2, 2, 1)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_sequences_of_halves_as_onnx_files(steps, tmp_path):
+    """Time is turned to the front; onnxruntime may die of that before a product."""
+    half = OperandCode.TENSOR_FLOAT16
+    b, rng = NnapiBuilder(), np.random.default_rng(0)
+    x, state = b.input(half, (2, steps, 3)), b.input(half, (2, 4))
+    arrays = [rng.uniform(-1, 1, shape).astype(np.float16) for shape in ((4, 3), (4, 4), (4,))]
+    weights = [b.const(half, array) for array in arrays]
+    rest = [b.const(INT, number) for number in (4, 0)]  # tanh; batches come first
+    y = b.output(half, (2, steps, 4))
+    b.run(OperationCode.UNIDIRECTIONAL_SEQUENCE_RNN, [x, *weights, state, *rest], [y])
+    file.write(b.model(), tmp_path / "net.nnapi")
+    nnconv.convert(tmp_path / "net.nnapi", tmp_path / "net.onnx")
+    executable = nnconv.compile(tmp_path / "net.onnx", "onnxruntime:cpu")
+    sequence = rng.uniform(-1, 1, (2, steps, 3)).astype(np.float16)
+    hidden = np.zeros((2, 4), np.float16)
+    given = [info.name for info in executable.inputs]
+    (found,) = executable.run(dict(zip(given, [sequence, hidden], strict=True))).values()
+    wide = [array.astype(np.float64) for array in arrays]
+    for step in range(steps):
+        now = sequence[:, step].astype(np.float64)
+        hidden = np.tanh(now @ wide[0].T + hidden @ wide[1].T + wide[2])
+        np.testing.assert_allclose(found[:, step], hidden, atol=5e-3)

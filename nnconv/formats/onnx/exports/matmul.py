@@ -9,6 +9,7 @@ from nnconv.formats.onnx.weights import (
     bias,
     is_integer,
     is_large,
+    kept_apart,
     large_weights,
     product_operand,
     turned,
@@ -49,7 +50,7 @@ def export_fully_connected(node: Node, t: Target) -> None:
         if rows is not None:
             t.set_codes(y, t.reshape(t.codes(y), rows[1]))
         return
-    data = _kept_apart(t, product_operand(t, x, integer=integer), x)
+    data = _left(t, product_operand(t, x, integer=integer), x)
     turned_filters = weights(t, filters, (1, 0), x=x, integer=integer)
     product = t.node("MatMul", [data, turned_filters])
     t.set_real(y, t.node("Add", [product, offset]) if offset else product, op.activation)
@@ -77,7 +78,7 @@ def export_matmul(node: Node, t: Target) -> None:
         return
     integer = is_integer(t, a, b)
     left = turned(t, a, _order(t, a, transpose=op.transpose_a))
-    left = _kept_apart(t, left, a)
+    left = _left(t, left, a)
     order = _order(t, b, transpose=op.transpose_b)
     if b.data is not None:
         right = weights(t, b, order, x=a, integer=integer)
@@ -86,18 +87,14 @@ def export_matmul(node: Node, t: Target) -> None:
     t.set_real(y, t.node("MatMul", [left, right]))
 
 
-def _kept_apart(t: Target, name: str, value: Value) -> str:
-    """A left factor, by a Concat of it alone where it is halves whose first dimension was another.
-
-    A MatMul of what Transpose gives so is one node in onnxruntime 1.32, which has no kernel for it
-    and dies when it loads the model.
-    """
+def _left(t: Target, name: str, value: Value) -> str:
+    """A left factor, kept apart from the Transpose that makes it where it must be."""
     node = value.producer
     if value.dtype is not DType.FLOAT16 or node is None or not isinstance(node.op, Transpose):
         return name
     perm = node.op.perm
     is_fused = perm is not None and len(perm) > 2 and perm[0] != 0
-    return t.node("Concat", [name], axis=0) if is_fused else name
+    return kept_apart(t, name) if is_fused else name
 
 
 def _order(t: Target, value: Value, *, transpose: bool) -> Perm:
