@@ -241,7 +241,8 @@ def convert(
         api: version of NNRt's API, 1 or 2; the newest when None.
         io_layout: see ``save``.
         int8: see ``save``.
-        quant: see ``save``; ``float`` gives another model, which ``verify`` can't compare.
+        quant: see ``save``; ``float`` makes another model of a quantized one, which ``verify``
+            can't compare.
         seed: of the inputs that ``verify`` makes.
 
     Raises:
@@ -260,10 +261,10 @@ def convert(
     check_writable(target)
     if _same_file(src, dst):
         raise UsageError(f"{os.fspath(dst)} is the source file; choose another name")
-    if verify:
-        _check_verifiable(quant)
     model = load(src, source_format, input_shapes=input_shapes)
     entry = choose_signature(model, signature)
+    if verify and quant == "float":
+        _check_verifiable(one_entry(model, entry))
     report = ConversionReport(
         source=os.fspath(src),
         target=os.fspath(dst),
@@ -286,8 +287,19 @@ def convert(
     return report
 
 
-def _check_verifiable(quant: str) -> None:
-    if quant == "float":
+def _check_verifiable(model: Model) -> None:
+    """See that nothing is rounded in a model that is to compute in floats.
+
+    Raises:
+        UsageError: quantized values are computed, or data are quantized at run time.
+    """
+    from nnconv.ops.quantize import DynamicQuantize
+
+    nodes = (node for graph in model.graphs() for node in graph.nodes)
+    if any(
+        isinstance(node.op, DynamicQuantize) or any(v.type.has_codes for v in node.outputs)
+        for node in nodes
+    ):
         raise UsageError(
             "a model in floats rounds otherwise than its quantized source: nothing to verify",
             hint="Verify the conversion with quant keep, and judge the floats by accuracy.",

@@ -14,7 +14,7 @@ from nnconv.ir import DType, Graph, Model, Signature
 from nnconv.ir.builder import Builder
 from nnconv.ir.quant import Quant
 from nnconv.ops import elementwise as e
-from nnconv.ops.quantize import Dequantize, Quantize
+from nnconv.ops.quantize import Cast, Dequantize, DynamicQuantize, Quantize
 from nnconv.passes.base import run_passes
 from nnconv.passes.prune import PrunePass
 from nnconv.passes.to_floats import ToFloatsPass
@@ -108,6 +108,33 @@ def test_floats_cannot_be_verified(tmp_path: Path):
         nnconv.convert(
             DIGITS / "digits_int8.tflite", tmp_path / "m.onnx", quant="float", verify=True
         )
+
+
+def test_a_model_without_codes_is_verified_in_floats_too(tmp_path: Path):
+    """As one is whose weights alone are quantized, on devices that leave the data as they are."""
+    path = DIGITS / "digits_float.tflite"
+    assert nnconv.convert(path, tmp_path / "m.onnx", quant="float", verify=True).verified
+    b = TfliteBuilder()
+    codes = b.const(np.arange(12, dtype=np.int8).reshape(4, 3), quant=(0.1, 0))
+    weights = b.op("DEQUANTIZE", [codes], [("float32", (4, 3))])
+    x = b.input("x", "float32", (2, 3))
+    b.output(b.op("FULLY_CONNECTED", [x, weights, None], [("float32", (2, 4))]))
+    path = tmp_path / "weights.tflite"
+    path.write_bytes(bytes(b.build()))
+    assert nnconv.convert(path, tmp_path / "m.nnapi", quant="float", verify=True).verified
+
+
+def test_data_that_a_run_quantizes_cannot_be_verified_in_floats(tmp_path: Path):
+    graph = Graph("net")
+    b = Builder(graph)
+    x = b.input("x", DType.FLOAT32, (2, 3))
+    codes, scale, _ = b.add_many(DynamicQuantize(), [x])
+    graph.outputs = [b.add(e.Mul(), [b.add(Cast(dtype=DType.FLOAT32), [codes]), scale], name="y")]
+    path = tmp_path / "m.onnx"
+    nnconv.save(Model([Signature("", graph, ("x",), ("y",))]), path)
+    with pytest.raises(UsageError, match="nothing to verify"):
+        nnconv.convert(path, tmp_path / "m.tflite", quant="float", verify=True)
+    assert not (tmp_path / "m.tflite").exists()
 
 
 def test_what_is_dequantized_to_go_out_goes_out(tmp_path: Path):

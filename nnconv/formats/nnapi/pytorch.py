@@ -42,11 +42,12 @@ STREAM_SUFFIX = ".nnapi.bin"
 class Reader:
     """Takes a stream apart from its start on; every access is checked."""
 
-    __slots__ = ("data", "offset", "path")
+    __slots__ = ("data", "missing", "offset", "path")
 
-    def __init__(self, data: bytes, path: str) -> None:
+    def __init__(self, data: bytes, path: str, missing: str = "") -> None:
         self.data = data
         self.path = path
+        self.missing = missing
         self.offset = 0
 
     def fail(self, message: str) -> InvalidModelError:
@@ -71,18 +72,21 @@ class Reader:
         return struct.unpack(f"<{count}I", self.take(4 * count, what))
 
 
-def read_stream(stream: bytes, weights: Sequence[Array] = (), *, path: str = "") -> Model:
+def read_stream(
+    stream: bytes, weights: Sequence[Array] = (), *, path: str = "", missing: str = ""
+) -> Model:
     """The model of a stream and its numbered buffers.
 
     Args:
         stream: its bytes.
         weights: the numbered buffers.
         path: what errors call the file.
+        missing: the file that has the numbered buffers, if it isn't there.
 
     Raises:
         InvalidModelError: the stream is broken, or a buffer doesn't fit an operand.
     """
-    r = Reader(stream, path)
+    r = Reader(stream, path, missing)
     version, *counts = r.records(STREAM_HEADER, 1, "the header")[0]
     if version != STREAM_VERSION:
         raise r.fail(f"version {version}, must be {STREAM_VERSION}")
@@ -130,6 +134,8 @@ def _content(
     if len(data) != _BUFFER.size:
         raise r.fail(f"the value of operand {index} has {len(data)} bytes, must have 12")
     number, offset, length = _BUFFER.unpack(data)
+    if r.missing:
+        raise r.fail(f"its weights are in {r.missing}, which isn't there: operand {index} needs it")
     if number >= len(weights):
         raise r.fail(f"operand {index} lies in buffer {number}, there are {len(weights)}")
     buffer = memoryview(np.ascontiguousarray(weights[number]).reshape(-1).view(np.uint8))
@@ -188,16 +194,22 @@ def read(path: str | os.PathLike[str]) -> Model:
     """
     file = Path(path)
     try:
-        stream = file.read_bytes()
-        return read_stream(stream, _weights_beside(file), path=os.fspath(path))
+        stream, beside = file.read_bytes(), _beside(file)
+        missing = "" if beside.is_file() else os.fspath(beside)
+        weights = _weights_beside(file)
+        return read_stream(stream, weights, path=os.fspath(path), missing=missing)
     except OSError as error:
         raise InvalidModelError(
             f"it can't be read: {error.strerror or error}", path=os.fspath(path)
         ) from error
 
 
+def _beside(file: Path) -> Path:
+    return file.with_name(file.name.removesuffix(STREAM_SUFFIX).removesuffix(".bin") + ".npz")
+
+
 def _weights_beside(file: Path) -> list[Array]:
-    beside = file.with_name(file.name.removesuffix(STREAM_SUFFIX).removesuffix(".bin") + ".npz")
+    beside = _beside(file)
     if not beside.is_file():
         return []
     try:

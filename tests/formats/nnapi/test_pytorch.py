@@ -53,6 +53,9 @@ def test_weights_lie_beside_a_stream_in_a_file(tmp_path):
     stream, weights = stream_of(model())
     path = tmp_path / "net.nnapi.bin"
     path.write_bytes(stream)
+    with pytest.raises(InvalidModelError, match=r"are in .*net\.npz, which isn't there: operand 3"):
+        pytorch.read(path)
+    np.savez(tmp_path / "net.npz", w1=weights[0])
     with pytest.raises(InvalidModelError, match="operand 3 lies in buffer 0, there are 0"):
         pytorch.read(path)
     np.savez(tmp_path / "net.npz", w0=weights[0], in0=np.zeros(3))
