@@ -7,12 +7,15 @@ are computed, and one's results are taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
+from nnconv.decompositions.turns import Turns, turns_of
 from nnconv.ir.builder import Builder
 from nnconv.ir.clone import clone_graph
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op
 from nnconv.ir.types import TensorType, merge_shapes, static_shape
@@ -20,7 +23,8 @@ from nnconv.ops import elementwise as e
 from nnconv.ops import gather
 from nnconv.ops.control import If, While
 from nnconv.ops.numeric import TruncatedMod
-from nnconv.ops.shape import Reshape
+from nnconv.ops.quantize import Cast
+from nnconv.ops.shape import Identity, Reshape, Squeeze, Unsqueeze
 
 MOST_NODES = 1 << 14
 """So many nodes are written at most: loops of more turns have no form."""
@@ -50,32 +54,22 @@ def inline(b: Builder, body: Graph, operands: Sequence[Value]) -> list[Value]:
     return [taken(v) for v in body.outputs]
 
 
-def write_turns(
-    node: Node, b: Builder, *, limit: int, starts: Mapping[int, int], is_exact: bool
-) -> list[Value] | None:
-    """A While as its turns.
-
-    Args:
-        node: the While.
-        b: adds nodes.
-        limit: how many turns there are at most.
-        starts: by their places among what the loop carries, what numbers that count the turns
-            begin with.
-        is_exact: whether there are so many for sure.
-    """
+def write_turns(node: Node, b: Builder, turns: Turns) -> list[Value] | None:
+    """A While as its turns; None if these are too many, or may fail once the loop has ended."""
     condition, turn = node.bodies
     each = sum(1 for body in node.bodies for _ in body.nodes)
-    if limit * each > MOST_NODES or (not is_exact and not _may_run_idle(turn)):
+    counters = _counters(turn, turns)
+    if turns.most * each > MOST_NODES or not (turns.is_exact or _may_run_idle(turn, counters)):
         return None
     carried = [v for v in node.inputs if v is not None]
-    types = {place: carried[place].type for place in starts}
+    types = {place: carried[place].type for place in turns.starts}
     going: Value | None = None
-    for number in range(limit):
+    for number in range(turns.most):
         known = list(carried)
-        for place, start in starts.items():
+        for place, start in turns.starts.items():
             shape, kind = static_shape(types[place].shape) or (), types[place].dtype.numpy
             known[place] = b.const(np.full(shape, start + number, kind))
-        if not is_exact:
+        if not turns.is_exact:
             (asked,) = inline(b, condition, known)
             going = asked if going is None else b.add(e.LogicalAnd(), [going, asked])
         after = inline(b, turn, known)
@@ -121,33 +115,69 @@ def _of_rank(b: Builder, condition: Value, rank: int) -> Value:
 
 _CAN_FAIL: tuple[type[Op], ...] = (
     gather.Gather, gather.GatherNd, gather.GatherElements, gather.ScatterNd,
-    gather.ScatterElements, gather.TensorScatter, While, If,
+    gather.ScatterElements, gather.TensorScatter,
 )  # fmt: skip
-"""Ops that fail for some operands, or need not end."""
+"""Ops that fail for some operands."""
 
 _CAN_FAIL_ON_INTEGERS: tuple[type[Op], ...] = (e.Div, e.FloorDiv, e.FloorMod, TruncatedMod)
 
+Counters: TypeAlias = "dict[Value, range]"
+"""What values of a body count from turn to turn."""
 
-def _may_run_idle(body: Graph) -> bool:
+
+def _counters(turn: Graph, turns: Turns) -> Counters:
+    """What counts the turns of a loop, in its body."""
+    starts = turns.starts.items()
+    return {turn.inputs[place]: range(first, first + turns.most) for place, first in starts}
+
+
+def _may_run_idle(body: Graph, counters: Counters) -> bool:
     """Whether a body computes something for any operands, so that it may run for nothing."""
-    return not any(
-        node.op.draws
-        or (isinstance(node.op, _CAN_FAIL) and not _takes_what_is_there(node))
-        or (isinstance(node.op, _CAN_FAIL_ON_INTEGERS) and node.outputs[0].dtype.is_integer)
-        for node in body.nodes
-    )
+    return all(_cannot_fail(node, counters) for node in body.nodes)
 
 
-def _takes_what_is_there(node: Node) -> bool:
+def _cannot_fail(node: Node, counters: Counters) -> bool:
+    op = node.op
+    if isinstance(op, While):
+        turns = turns_of(node)
+        if turns is None or not turns.is_exact:
+            return False  # it need not end
+        condition, turn = node.bodies
+        return _may_run_idle(condition, {}) and _may_run_idle(turn, _counters(turn, turns))
+    if isinstance(op, If):
+        return all(_may_run_idle(body, {}) for body in node.bodies)
+    if op.draws or (isinstance(op, _CAN_FAIL_ON_INTEGERS) and node.outputs[0].dtype.is_integer):
+        return False
+    return not isinstance(op, _CAN_FAIL) or _takes_what_is_there(node, counters)
+
+
+def _takes_what_is_there(node: Node, counters: Counters) -> bool:
     """Whether a Gather takes what there surely is, by indices that are known."""
     op = node.op
     if not isinstance(op, gather.Gather):
         return False
-    x, places = node.operand(0), node.operand(1).data
-    if x.shape is None or places is None:
+    x, places = node.operand(0), _numbers_of(node.operand(1), counters)
+    extent = None if x.shape is None else x.shape[op.axis]
+    if places is None or not isinstance(extent, int):
         return False
-    extent = x.shape[op.axis]
-    return isinstance(extent, int) and bool(((places >= -extent) & (places < extent)).all())
+    return bool(((places >= -extent) & (places < extent)).all())
+
+
+def _numbers_of(value: Value, counters: Counters) -> np.ndarray | None:
+    """All that integers may be, if it is known."""
+    if value.data is not None:
+        return value.data
+    if value in counters:
+        return np.asarray(counters[value])
+    made = value.producer
+    if made is None or not isinstance(made.op, _KEEPS_NUMBERS) or value.dtype not in _COUNTS:
+        return None
+    return _numbers_of(made.operand(0), counters)
+
+
+_COUNTS = (DType.INT32, DType.INT64)
+
+_KEEPS_NUMBERS: tuple[type[Op], ...] = (Cast, Identity, Reshape, Squeeze, Unsqueeze)
 
 
 def choose_branch(node: Node, b: Builder) -> list[Value] | None:
@@ -155,7 +185,7 @@ def choose_branch(node: Node, b: Builder) -> list[Value] | None:
     condition, operands = node.operand(0), [v for v in node.inputs[1:] if v is not None]
     if condition.data is not None:
         return inline(b, node.bodies[0 if condition.data.all() else 1], operands)
-    if b.means.bodies or not all(map(_may_run_idle, node.bodies)):
+    if b.means.bodies or not all(_may_run_idle(body, {}) for body in node.bodies):
         return None
     results, others = (inline(b, body, operands) for body in node.bodies)
     return _chosen(b, condition, results, others)

@@ -16,6 +16,8 @@ from nnconv.ops.control import While
 from nnconv.ops.elementwise import Add, Less, LogicalAnd
 from nnconv.ops.gather import Gather
 from support.onnx_routes import run_onnxruntime
+from support.rnn_models import LstmShape, sequence_lstm
+from support.tflite_builder import TfliteBuilder
 
 HEADER = '<ir_version: 8, opset_import: ["": 17]>'
 
@@ -64,6 +66,38 @@ net (float[2] x, int64[1] place, bool which) => (float[1] y) {
   y = If (which) <
     then_branch = one () => (float[1] a) { a = Gather <axis = 0> (x, place) },
     else_branch = other () => (float[1] b) { b = ReduceSum (x) }
+  >
+}
+"""
+
+SCANNING = """
+net (float[3] start, float[5,3] x, bool which) => (float[3] last) {
+  last = If (which) <
+    then_branch = all () => (float[3] a) {
+      a, y = Scan <num_scan_inputs = 1, body = turn (float[3] sum, float[3] row)
+        => (float[3] more, float[3] given) {
+          more = Add (sum, row)
+          given = Mul (more, row)
+        }> (start, x)
+    },
+    else_branch = none () => (float[3] b) { b = Neg (start) }
+  >
+}
+"""
+
+REACHING = """
+net (float[3] start, float[5,3] x, bool which) => (float[3] last)
+  <int64 most = {TURNS}, bool yes = {1}> {
+  last = If (which) <
+    then_branch = some () => (float[3] a) {
+      a = Loop <body = turn (int64 number, bool going, float[3] sum)
+        => (bool again, float[3] more) {
+          row = Gather <axis = 0> (x, number)
+          more = Add (sum, row)
+          again = Identity (going)
+        }> (most, yes, start)
+    },
+    else_branch = none () => (float[3] b) { b = Neg (start) }
   >
 }
 """
@@ -205,6 +239,29 @@ def test_of_both_branches_one_is_taken(which, tmp_path):
     check(path, {"x": row(1, np.inf), "which": np.asarray(which)}, tmp_path)
 
 
+@pytest.mark.parametrize("which", [False, True])
+@pytest.mark.parametrize("text", [SCANNING, REACHING.replace("TURNS", "5")], ids=["scan", "loop"])
+def test_a_branch_may_hold_a_loop_that_ends(text, which, tmp_path):
+    feeds = {"start": row(1, 2, 3), "x": np.arange(15, dtype=np.float32).reshape(5, 3)}
+    check(saved(text, tmp_path), feeds | {"which": np.asarray(which)}, tmp_path)
+
+
+@pytest.mark.parametrize("scale", [0.02, 1.0])
+def test_a_clipped_lstm_of_tflite_goes_on_from_onnx(scale, tmp_path):
+    """There the loop that is needed where a cell is clipped lies in a branch."""
+    b = TfliteBuilder()
+    sequence_lstm(LstmShape(), 6, cell_clip=0.3)(b)
+    (tmp_path / "net.tflite").write_bytes(bytes(b.build()))
+    path = tmp_path / "net.onnx"
+    nnconv.convert(tmp_path / "net.tflite", path)
+    rng = np.random.default_rng(0)
+    feeds = {
+        value.name: (scale * rng.normal(size=value.shape)).astype(np.float32)
+        for value in nnconv.load(path).graph.inputs
+    }
+    check(path, feeds, tmp_path)
+
+
 OPEN_BRANCH = """
 net (float[n,3] x, bool which) => (float[n,3] y) <int64[1] last = {2}> {
   y = If (which) <then_branch = twice () => (float[n,3] y) {
@@ -239,9 +296,15 @@ def test_steps_of_a_recurrence_are_written_out(steps, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "op"), [(GROWING, "If"), (PICKING, "If"), (ENDLESS, "While")],
-    ids=["other extents", "an index that may be wrong", "no end known"],
-)  # fmt: skip
+    ("text", "op"),
+    [
+        (GROWING, "If"),
+        (PICKING, "If"),
+        (REACHING.replace("TURNS", "6"), "If"),
+        (ENDLESS, "While"),
+    ],
+    ids=["other extents", "a wrong index", "turns past the last row", "no end known"],
+)
 def test_what_has_no_such_form_is_named(text, op, tmp_path):
     with pytest.raises(UnsupportedError, match=f"NNRt has no {op}"):
         nnconv.convert(saved(text, tmp_path), tmp_path / "net.nnrt")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnconv.decompositions.control import Count, count_of
+from nnconv.decompositions.turns import Count, count_of
 from nnconv.errors import UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Exporter, Target
