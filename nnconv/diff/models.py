@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -30,7 +31,7 @@ from nnconv.diff.worker import Outcome
 from nnconv.errors import BackendError, UsageError
 from nnconv.formats import detect, read_model
 from nnconv.ir.dtype import of_type
-from nnconv.ir.graph import Model, Value
+from nnconv.ir.graph import Model, State
 from nnconv.ir.types import Shape
 
 FilePath: TypeAlias = "str | os.PathLike[str]"
@@ -44,12 +45,14 @@ class _Side(NamedTuple):
         model: what is in it.
         device: what runs it.
         options: of ``nnconv.compile``.
+        states: what inputs begin with that are states of the other model; they are the last ones.
     """
 
     path: str
     model: Model
     device: str
     options: dict[str, Any]
+    states: tuple[np.ndarray, ...] = ()
 
 
 def inputs_of(path: FilePath) -> list[str]:
@@ -70,7 +73,8 @@ def diff_models(
 ) -> Verification:
     """Run two models on the same inputs and compare what they give.
 
-    Inputs and outputs belong together by name, or by place where the names differ.
+    Inputs and outputs belong together by name, or by place where the names differ. Where the last
+    inputs of one are called as the other's states, it is run as if they were states.
 
     Args:
         a: a file.
@@ -94,10 +98,10 @@ def diff_models(
     check_seed(seed)
     shapes = dict(input_shapes or {})
     first = _side(a, device_a, shapes)
-    places = _by_place(first.model, b, shapes)
-    second = _side(b, device_b, places)
-    order = _pairs(first.model.inputs, second.model.inputs, "inputs")
-    results = _pairs(first.model.outputs, second.model.outputs, "outputs")
+    places = _by_place(first, b, shapes)
+    first, second = _with_states(first, _side(b, device_b, places))
+    order = _pairs(first, second, "inputs")
+    results = _pairs(first, second, "outputs")
     rounds = rounds_of(first.model, seed)
     _feed(first.model, rounds, inputs or {})
     moved = [
@@ -115,7 +119,14 @@ def diff_models(
         jobs = Jobs(Path(name), deadline)
         try:
             started = [
-                jobs.start(side.path, side.device, fed, **one_thread(side.device), **side.options)
+                jobs.start(
+                    side.path,
+                    side.device,
+                    fed,
+                    states=side.states,
+                    **one_thread(side.device),
+                    **side.options,
+                )
                 for side, fed in ((first, rounds), (second, moved))
             ]
             outcomes = [jobs.wait(job) for job in started]
@@ -135,28 +146,77 @@ def _side(path: FilePath, device: str | None, shapes: Mapping[str, Shape]) -> _S
     return _Side(os.fspath(path), model, device or DEVICES[kind], options)
 
 
-def _by_place(first: Model, b: FilePath, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+def _by_place(first: _Side, b: FilePath, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
     """The shapes by the other model's names."""
     if not shapes:
         return {}
-    other = read_model(b)
-    order = _pairs(first.inputs, other.inputs, "inputs")
-    names = [first.inputs[i].name for i in order]
+    first, other = _with_states(first, _side(b, None, {}))
+    order = _pairs(first, other, "inputs")
+    names = [first.model.inputs[i].name for i in order]
     return {
         value.name: shapes[name]
-        for value, name in zip(other.inputs, names, strict=True)
+        for value, name in zip(other.model.inputs, names, strict=True)
         if name in shapes
     }
 
 
-def _pairs(a: Sequence[Value], b: Sequence[Value], what: str) -> list[int]:
-    """For each of the second model's values the place of the first one's."""
+def _with_states(first: _Side, second: _Side) -> tuple[_Side, _Side]:
+    """Both, where last inputs and outputs of one that are the other's states are states as well.
+
+    Formats without states have them so.
+    """
+    return _told(first, second.model), _told(second, first.model)
+
+
+def _told(side: _Side, other: Model) -> _Side:
+    model, count = side.model, len(other.states)
+    inputs, outputs = model.graph.inputs[-count:], model.graph.outputs[-count:]
+    if not _may_have_states(model, other):
+        return side
+    pairs = zip(inputs, other.states, strict=True)
+    if not all(value.name in (state.name, state.input.name) for value, state in pairs):
+        return side
+    states = tuple(
+        State(value, result, fitted(state.initial, value.dtype, value.shape), state.name)
+        for value, result, state in zip(inputs, outputs, other.states, strict=True)
+    )
+    model = replace(model, signatures=[replace(model.main, states=states)])
+    return side._replace(model=model, states=tuple(state.initial for state in states))
+
+
+def _may_have_states(model: Model, other: Model) -> bool:
+    """Whether a model has as many more inputs and outputs as another has states."""
+    count = len(other.states)
+    return (
+        count > 0
+        and not model.states
+        and len(model.inputs) == len(other.inputs) + count
+        and len(model.outputs) == len(other.outputs) + count
+    )
+
+
+def _pairs(first: _Side, second: _Side, what: str) -> list[int]:
+    """For each of the second model's inputs or outputs (``what``) the place of the first one's."""
+    a, b = (getattr(side.model, what) for side in (first, second))
     if len(a) != len(b):
-        raise UsageError(f"the first model has {len(a)} {what}, the second {len(b)}")
+        message = f"the first model has {len(a)} {what}, the second {len(b)}"
+        raise UsageError(message, hint=_states_hint(first, second))
     names = [value.name for value in a]
     if len(set(names)) == len(names) and set(names) == {value.name for value in b}:
         return [names.index(value.name) for value in b]
     return list(range(len(a)))
+
+
+def _states_hint(first: _Side, second: _Side) -> str:
+    """What to say of two models of which one has states, the other inputs in their place."""
+    for plain, which, stateful in ((first, "first", second), (second, "second", first)):
+        if _may_have_states(plain.model, stateful.model):
+            names = ", ".join(state.name for state in stateful.model.states)
+            return (
+                f"The last inputs of the {which} one may be what the other has as states: they are "
+                f"taken for these if they have their names, {names}."
+            )
+    return ""
 
 
 def _feed(
@@ -187,7 +247,13 @@ def _compare(
     for place, other in zip(order, others, strict=True):
         tolerances[place] = _wider(tolerances[place], other)
     checks: list[OutputCheck | None] = [None] * len(order)
-    seeds, runs, notes = [], 0, []
+    seeds, runs = [], 0
+    notes = [
+        f"the last {len(side.states)} inputs of {side.path} are states of the other model: they "
+        "begin as those do, and get in the next run what the last outputs gave"
+        for side in (first, second)
+        if side.states
+    ]
     for number, (wanted, got) in enumerate(zip(*(o.results for o in outcomes), strict=True)):
         if wanted is None or got is None:
             failed = next(o.error for o in outcomes if o.results[number] is None)

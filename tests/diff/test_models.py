@@ -13,7 +13,10 @@ from nnconv.diff.models import diff_models
 from nnconv.errors import ExitCode, UsageError
 from nnconv.formats.nnapi import file
 from nnconv.formats.nnapi.types import OperationCode
+from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType, of_type
+from nnconv.ir.graph import Graph, Model, Signature, State
+from nnconv.ops.elementwise import Add, Mul
 from support.nnapi_models import FLOAT, INT, NnapiBuilder, conv_model
 
 
@@ -122,6 +125,57 @@ def test_command_exits_with_1_where_results_differ(write, capsys, tmp_path):
     assert main(["diff", a, b, "--input", f"x={tmp_path / 'x.npy'}", "--json"]) == ExitCode.OK
     assert json.loads(capsys.readouterr().out)["passed"] is True
     assert main(["diff", a]) == ExitCode.USAGE
+
+
+def counting(path, *, step=1.0, name="state", count=2):
+    """A model that adds its input to states; ``step`` times the last one goes out."""
+    graph = Graph("net")
+    b = Builder(graph)
+    x = b.input("x", DType.FLOAT32, (2, 3))
+    states, total = [], x
+    for number in range(count):
+        before = b.input(f"{name}{number}", DType.FLOAT32, (2, 3))
+        total = b.add(Add(), [before, total], name=f"total{number}")
+        begins = np.full((2, 3), number + 0.5, np.float32)
+        states.append(State(before, total, begins, before.name))
+    y = b.add(Mul(), [total, b.const(np.float32(step))], name="y")
+    graph.outputs = [y, *(state.output for state in states)]
+    nnconv.save(Model([Signature("", graph, ("x",), ("y",), tuple(states))]), path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["nnapi", "nnrt", "onnx"])
+def test_states_are_compared_with_inputs_in_their_place(tmp_path, suffix, capsys):
+    stateful, plain = counting(tmp_path / "a.tflite"), tmp_path / f"b.{suffix}"
+    nnconv.convert(stateful, plain)
+    for first, second in ((stateful, plain), (plain, stateful)):
+        found = diff_models(first, second, input_shapes={"x": (2, 3)})
+        assert found.passed
+        assert (found.runs, len(found.outputs)) == (3, 1)
+        said = [note for note in found.notes if "are states of the other model" in note]
+        assert len(said) == (suffix != "onnx")  # which has states of its own
+    assert main(["diff", str(stateful), str(plain)]) == ExitCode.OK
+    assert (f"note: the last 2 inputs of {plain}" in capsys.readouterr().out) == bool(said)
+
+
+def test_states_that_go_wrong_are_seen(tmp_path):
+    stateful = counting(tmp_path / "a.tflite")
+    wrong = counting(tmp_path / "b.nnapi", step=1.01)
+    assert not diff_models(stateful, wrong).passed
+    assert not diff_models(wrong, stateful).passed
+
+
+def test_inputs_that_may_be_states_are_named(tmp_path):
+    stateful = counting(tmp_path / "a.tflite")
+    other = counting(tmp_path / "b.nnapi", name="s")
+    for files, which in (((stateful, other), "second"), ((other, stateful), "first")):
+        with pytest.raises(UsageError, match="inputs, the second") as caught:
+            diff_models(*files)
+        assert f"inputs of the {which} one may be what the other has as" in caught.value.hint
+        assert "state0, state1" in caught.value.hint
+    with pytest.raises(UsageError, match="1 inputs, the second 4") as caught:
+        diff_models(stateful, counting(tmp_path / "c.nnapi", count=3))
+    assert not caught.value.hint
 
 
 def test_inputs_of_another_type_are_the_users_fault(fixtures_dir):
