@@ -90,7 +90,34 @@ def abs_by_greatest(node: Node, b: Builder) -> Sequence[Value] | None:
         return None
     if x.dtype.is_integer and not x.dtype.is_signed:
         return [b.add_typed(Identity(), [x], [x.type])[0]]
-    return [b.add(e.Maximum(), [x, b.add(e.Neg(), [x])])]
+    both = [x, b.add(e.Neg(), [x])]
+    if b.means.extremes or not x.dtype.is_float:
+        return [b.add(e.Maximum(), both)]
+    return [b.add(e.Add(), [_above_zero(v, b) for v in both])]
+
+
+def _above_zero(x: Value, b: Builder) -> Value:
+    return b.add(e.Clip(low=0.0, high=math.inf), [x])
+
+
+def greatest_of_zero(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Maximum of floats and zeros, where there is no other: what is above 0."""
+    a, c = _operands(node)
+    for x, bound in ((a, c), (c, a)):
+        is_zero = bound.data is not None and not bound.data.any()
+        if is_zero and not b.means.extremes and x.dtype.is_float and x.shape is not None:
+            return [_above_zero(x, b)] if x.shape == node.outputs[0].shape else None
+    return None
+
+
+def difference_by_sum(node: Node, b: Builder) -> Sequence[Value] | None:
+    """Sub of floats: the sum with -1 times what is taken away."""
+    op, (x, less) = node.op, _operands(node)
+    assert isinstance(op, e.Sub)
+    if not x.dtype.is_float:
+        return None
+    opposite = b.add(e.Mul(), [less, scalar(b, -1, less)])
+    return [b.add(e.Add(activation=op.activation), [x, opposite])]
 
 
 def opposite_by_product(node: Node, b: Builder) -> Sequence[Value] | None:
@@ -261,7 +288,7 @@ def clip_by_extremes(node: Node, b: Builder) -> Sequence[Value] | None:
     """Clip of floats: the greater of x and the lower bound, the lesser of that and the upper."""
     op, (x,) = node.op, _operands(node)
     assert isinstance(op, e.Clip)
-    if not x.dtype.is_float:
+    if not x.dtype.is_float or (not b.means.extremes and (op.low, op.high) == (0, math.inf)):
         return None
     result = x
     for form, bound in ((e.Maximum(), op.low), (e.Minimum(), op.high)):
@@ -305,9 +332,9 @@ DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
     e.Abs: (abs_by_greatest,),
     e.Neg: (opposite_by_product,),
     e.Add: (of_one_rank,),
-    e.Sub: (of_one_rank,),
+    e.Sub: (of_one_rank, difference_by_sum),
     e.Mul: (of_one_rank,),
-    e.Maximum: (of_one_rank,),
+    e.Maximum: (of_one_rank, greatest_of_zero),
     e.Minimum: (of_one_rank, least_by_greatest, least_by_sum),
     e.Less: (less_by_both_ways,),
     e.Greater: (turned_around(e.Less),),

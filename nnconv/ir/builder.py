@@ -24,6 +24,7 @@ class Means(NamedTuple):
         bitcasts: ops that take the bits of integers for floats, and the reverse.
         int64: integers of 64 bits; where there are none, int32 does for them.
         sums: sums, products and quotients of int32.
+        extremes: the greater of two tensors; else there is what is above 0.
         recurrences: ``Lstm`` and ``Rnn`` that run any number of steps from a given state.
         last_first: ``TopK`` has the last of equals first.
         sizes: images can be resized to sizes that a run tells.
@@ -33,6 +34,7 @@ class Means(NamedTuple):
     bitcasts: bool = True
     int64: bool = True
     sums: bool = True
+    extremes: bool = True
     recurrences: bool = False
     last_first: bool = False
     sizes: bool = True

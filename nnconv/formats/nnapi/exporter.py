@@ -55,6 +55,9 @@ Input: TypeAlias = "Value | Ref | int | float | bool | Sequence[Value | Ref] | N
 _RECURRENCES_LEVEL = 3
 """The first feature level that has recurrences of any number of steps."""
 
+_EXTREMES_LEVEL = 3
+"""The first feature level that has MAXIMUM."""
+
 _BODIES_LEVEL = 4
 """The first feature level that has IF and WHILE."""
 
@@ -147,6 +150,7 @@ class Target(OperationMaker):
             bitcasts=False,
             int64=False,
             sums=sums,
+            extremes=self.level >= _EXTREMES_LEVEL,
             recurrences=self.level >= _RECURRENCES_LEVEL,
             last_first=True,
             sizes=False,

@@ -137,7 +137,7 @@ ELEMENTWISE = [
               operations={"ADD": 1}),
     NnapiCase("add-i8-level-3", binary(e.Add(), "i8"), level=3,
               operations={"CAST": 6, "ADD": 4}, note="the sums are of unsigned codes"),
-    NnapiCase("abs-level-1", unary(e.Abs(), "f32"), level=1, refused="feature level 3"),
+    NnapiCase("abs", unary(e.Abs(), "f32"), level=1, operations={"MUL": 1, "RELU": 2, "ADD": 1}),
     NnapiCase(
         "division-of-integers", binary(e.FloorDiv(), "i32"),
         [np.arange(-12, 12, dtype=np.int32).reshape(2, 3, 4), np.array([[3], [-2], [5]], np.int32)],

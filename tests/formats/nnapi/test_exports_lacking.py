@@ -1,9 +1,12 @@
 """IR to NNAPI: ops that it has no operation for, or none of that form."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from nnconv.ir import Builder, DType, Layout, Quant
+from nnconv.ir import Activation, Builder, DType, Layout, Quant
+from nnconv.ir.types import TensorType
 from nnconv.ops import elementwise as e
 from nnconv.ops import reduce as r
 from nnconv.ops import shape as s
@@ -207,3 +210,71 @@ def test_shapes_to_broadcast_to_may_be_given_by_a_run(shape, level, kind):
     feeds = [None, np.asarray([2, 4, 3], np.int32)]
     case = NnapiCase("broadcast", build, feeds=feeds, level=level, steps=0)
     check_nnapi(case)
+
+
+NOTHING = np.zeros((1, 3), np.float32)
+
+
+def with_zeros(op, dtype, *, first):
+    def build(b: Builder):
+        x, zeros = b.input("x", dtype, (2, 3)), b.const(NOTHING.astype(dtype.numpy), dtype=dtype)
+        return b.add(op, [zeros, x] if first else [x, zeros])
+
+    return build
+
+
+EARLY = {
+    "abs": (e.Abs(), 1),
+    "prelu": (e.PRelu(), 2),
+    "leaky": (e.LeakyRelu(alpha=0.3), 1),
+    "sub": (e.Sub(), 2),
+    "sub, relu6": (e.Sub(activation=Activation.RELU6), 2),
+}
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("name", EARLY)
+def test_what_early_levels_spell(name, level):
+    op, count = EARLY[name]
+    shapes = [(2, 4, 3), (4, 1)][:count]
+    check_nnapi(NnapiCase(name, of_inputs(op, "float32", *shapes), level=level))
+    sooner = NnapiCase(name, of_inputs(op, "codes", *shapes), level=level)
+    check_nnapi(replace(sooner, refused="level"))
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("op", [e.Maximum(), e.Minimum()], ids=["maximum", "minimum"])
+def test_extremes_with_zeros_on_early_levels(op, first):
+    counts = {"RELU": 1} if isinstance(op, e.Maximum) else {"RELU": 1, "MUL": 2}
+    build = with_zeros(op, F32, first=first)
+    check_nnapi(NnapiCase("zeros", build, operations=counts, level=1))
+    check_nnapi(NnapiCase("zeros", build, level=3))
+
+
+@pytest.mark.parametrize("op", [e.Maximum(), e.Minimum()], ids=["maximum", "minimum"])
+def test_other_extremes_are_not_on_early_levels(op):
+    case = NnapiCase("any", of_inputs(op, "float32", (2, 3), (2, 3)), level=2)
+    check_nnapi(replace(case, refused="MAXIMUM needs feature level 3"))
+
+
+def test_numbers_without_end_on_early_levels():
+    x = np.asarray([[-np.inf, np.inf, -3e38], [3e38, 0.0, -0.0]], np.float32)
+    check_nnapi(NnapiCase("abs", of_inputs(e.Abs(), "float32", (2, 3)), [x], level=1))
+    leaky = of_inputs(e.LeakyRelu(alpha=0.25), "float32", (2, 3))
+    check_nnapi(NnapiCase("leaky", leaky, [x], level=1))
+
+
+@pytest.mark.parametrize("sizes", [(2, 2, 2), (1, 3, 2)], ids=str)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["float32", "codes"])
+def test_parts_are_strided_slices_on_level_2(kind, axis, sizes):
+    dtype, quant = (F32, None) if kind == "float32" else (DType.UINT8, CODES)
+    shape = tuple(sum(sizes) if i == axis else 3 for i in range(3))
+
+    def build(b: Builder):
+        x = b.input("x", dtype, shape, quant=quant)
+        kinds = [TensorType(dtype, (*shape[:axis], n, *shape[axis + 1 :]), quant) for n in sizes]
+        return b.add_typed(s.Split(axis=axis, sizes=sizes), [x], kinds)
+
+    check_nnapi(NnapiCase("split", build, operations={"STRIDED_SLICE": 3}, level=2))
+    check_nnapi(NnapiCase("split", build, refused="STRIDED_SLICE needs feature level 2", level=1))

@@ -186,47 +186,61 @@ _PACKS = 6
 
 
 def export_split(node: Node, t: Target) -> None:
-    """SPLIT into equal parts, else a SLICE for each."""
+    """SPLIT into equal parts, else a SLICE for each, before level 3 a STRIDED_SLICE."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, s.Split)
     rank = t.rank(x, MOST_DIMENSIONS)
-    if len(set(op.sizes)) == 1 and static_shape(x.shape) is not None and op.sizes[0]:
+    has_slices = t.level >= _SLICES
+    if has_slices and len(set(op.sizes)) == 1 and static_shape(x.shape) is not None and op.sizes[0]:
         t.emit("SPLIT", {"input": x, "axis": op.axis, "count": len(op.sizes)}, node.outputs)
         return
     start = 0
     for size, y in zip(op.sizes, node.outputs, strict=True):
         begin, sizes = [0] * rank, [-1] * rank
         begin[op.axis], sizes[op.axis] = start, size
-        t.emit("SLICE", {"input": x, "begin": t.ints(begin), "size": t.ints(sizes)}, y)
+        if has_slices:
+            t.emit("SLICE", {"input": x, "begin": t.ints(begin), "size": t.ints(sizes)}, y)
+        else:
+            _cut(t, x, y, op.axis, start, start + size)
         start += size
+
+
+_SLICES = 3
+"""The first feature level that has SPLIT and SLICE."""
 
 
 def export_unstack(node: Node, t: Target) -> None:
     """A STRIDED_SLICE for each part, which takes the axis out."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, s.Unstack)
-    rank = t.rank(x)
-    extents = x.shape or ()
-    if rank == 1 or (x.dtype not in t.types_of("STRIDED_SLICE") and not x.type.has_codes):
+    if t.rank(x) == 1 or (x.dtype not in t.types_of("STRIDED_SLICE") and not x.type.has_codes):
         _unstack_by_gather(node, t, op)
         return
     for place, y in enumerate(node.outputs):
-        begin = [place if axis == op.axis else 0 for axis in range(rank)]
-        end = [d if isinstance(d, int) else _FAR for d in extents]
-        end[op.axis] = place + 1
-        t.emit(
-            "STRIDED_SLICE",
-            {
-                "input": x,
-                "begin": t.ints(begin),
-                "end": t.ints(end),
-                "strides": t.ints([1] * rank),
-                "begin_mask": 0,
-                "end_mask": sum(1 << axis for axis in range(rank) if axis != op.axis),
-                "shrink_axis_mask": 1 << op.axis,
-            },
-            y,
-        )
+        _cut(t, x, y, op.axis, place, place + 1, shrinks=True)
+
+
+def _cut(
+    t: Target, x: Value, y: Value, axis: int, start: int, end: int, *, shrinks: bool = False
+) -> None:
+    """A STRIDED_SLICE of all elements but for one axis, which may be taken out."""
+    rank = t.rank(x)
+    begins = [0] * rank
+    ends = [d if isinstance(d, int) else _FAR for d in x.shape or ()]
+    begins[axis], ends[axis] = start, end
+    t.emit(
+        "STRIDED_SLICE",
+        {
+            "input": x,
+            "begin": t.ints(begins),
+            "end": t.ints(ends),
+            "strides": t.ints([1] * rank),
+            "begin_mask": 0,
+            "end_mask": sum(1 << other for other in range(rank) if other != axis),
+            "shrink_axis_mask": int(shrinks) << axis,
+        },
+        y,
+    )
 
 
 _FAR = (1 << 31) - 1
