@@ -168,10 +168,7 @@ class OnnxRuntimeExecutable(Executable):
         from nnconv.formats.onnx.protobuf import MAX_BYTES, encode, part_chunks, write
 
         entry = choose_signature(model, signature)
-        places = [place for graph in model.graphs() for place in _where_none_is_read(graph)]
-        self._fuses_codes = not any(None in shape for shape in places)
-        self._needs_elements = self._fuses_codes and bool(places)
-        self._left_out = ["MatmulTransposeFusion"] if any(map(_has_halves, model.graphs())) else []
+        self._leave_out_what_crashes(model)
         lowered = to_onnx(one_entry(model, entry))
         large = [t for t in lowered.model.graph.initializers if is_lendable(t)]
         self._lent = lend(large, self._runtime)
@@ -185,6 +182,19 @@ class OnnxRuntimeExecutable(Executable):
         path = Path(self._folder.name) / "model.onnx"
         write(lowered.model, path)
         return str(path)
+
+    def _leave_out_what_crashes(self, model: Model) -> None:
+        """Keep onnxruntime from the fusions that may end the process, as far as a model calls them.
+
+        Where the extents that aren't known are those of inputs, codes are fused all the same, and
+        runs on inputs without elements are refused.
+        """
+        graphs = list(model.graphs())
+        shapes = [shape for graph in graphs for shape in _of_one_code_or_none(graph)]
+        self._fuses_codes = not any(None in shape for shape in shapes)
+        self._needs_elements = self._fuses_codes and bool(shapes)
+        if any(map(_has_halves, graphs)):
+            self._left_out.append("MatmulTransposeFusion")
 
     def _options(self, threads: int, *, optimize: bool) -> Any:
         options = self._runtime.SessionOptions()
@@ -347,8 +357,8 @@ def _unranked(content: bytes | str) -> frozenset[str]:
     return frozenset(end.name for end in (*graph.inputs, *graph.outputs) if end.dims is None)
 
 
-def _where_none_is_read(graph: Graph) -> list[tuple[Dim, ...]]:
-    """The shapes of terms and factors whose extents aren't known and else are 1.
+def _of_one_code_or_none(graph: Graph) -> list[tuple[Dim, ...]]:
+    """The shapes of terms and factors of codes that have open extents, and else those of one code.
 
     Of a single code and none onnxruntime's fused sums and products read the code that isn't there,
     which may end the process.

@@ -11,13 +11,13 @@ from pathlib import Path
 from tokenize import TokenError
 
 import numpy as np
-from numpy.lib import format as npy
+from numpy.lib import format as npy_format
 
 _BROKEN = (ValueError, EOFError, SyntaxError, TokenError, TypeError, LookupError, ArithmeticError)
 _BROKEN_ARCHIVE = (*_BROKEN, RuntimeError, zipfile.BadZipFile, zlib.error)
 """What numpy raises on files that aren't sound."""
 
-_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_HEADERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 
 
 class WrongFileError(Exception):
@@ -33,17 +33,17 @@ def read(path: Path) -> np.ndarray:
     """
     try:
         with path.open("rb") as file:
-            start = file.read(len(npy.MAGIC_PREFIX))
+            start = file.read(len(npy_format.MAGIC_PREFIX))
             if start.startswith(b"PK"):
                 raise WrongFileError("it is an archive, such as .npz files are")
-            if start != npy.MAGIC_PREFIX:
+            if start != npy_format.MAGIC_PREFIX:
                 raise WrongFileError("it doesn't begin as .npy files do")
             file.seek(0)
-            read_header = _HEADERS.get(npy.read_magic(file))
+            read_header = _HEADERS.get(npy_format.read_magic(file))
             if read_header is not None and read_header(file)[2].hasobject:
                 raise WrongFileError("it holds Python objects, not numbers")
             file.seek(0)
-            return npy.read_array(file, allow_pickle=False)
+            return npy_format.read_array(file, allow_pickle=False)
     except MemoryError as error:
         raise WrongFileError("memory can't hold as many elements as it states") from error
     except _BROKEN as error:

@@ -165,14 +165,12 @@ def _takes_what_is_there(node: Node, counters: Counters) -> bool:
 
 def _numbers_of(value: Value, counters: Counters) -> np.ndarray | None:
     """All that integers may be, if it is known."""
-    if value.data is not None:
-        return value.data
-    if value in counters:
-        return np.asarray(counters[value])
-    made = value.producer
-    if made is None or not isinstance(made.op, _KEEPS_NUMBERS) or value.dtype not in _COUNTS:
-        return None
-    return _numbers_of(made.operand(0), counters)
+    while value.data is None and value not in counters:
+        made = value.producer
+        if made is None or not isinstance(made.op, _KEEPS_NUMBERS) or value.dtype not in _COUNTS:
+            return None
+        value = made.operand(0)
+    return np.asarray(counters[value]) if value.data is None else value.data
 
 
 _COUNTS = (DType.INT32, DType.INT64)

@@ -1,8 +1,13 @@
 """The part of JSON Schema that our schemas use."""
 
+import json
+
 import pytest
 
 from nnconv.formats.json_check import JsonError, compile_schema, parse_json
+from nnconv.formats.nnapi import file as nnapi
+from nnconv.formats.nnrt import file as nnrt
+from support import nnapi_models, nnrt_models
 
 TREE = {
     "$ref": "#/$defs/tree",
@@ -70,6 +75,27 @@ def test_whole_floats_become_the_integers_that_are_wanted():
     for wrong in ({"version": 1.5}, {"level": 3.0}, {"places": [0.5]}, {"places": [1e300]}):
         with pytest.raises(JsonError):
             check(wrong)
+
+
+def as_floats(plain):
+    """The same JSON data with a point in each number; of zeros, with a sign too."""
+    if isinstance(plain, dict | list):
+        pairs = plain.items() if isinstance(plain, dict) else enumerate(plain)
+        made = {key: as_floats(entry) for key, entry in pairs}
+        return made if isinstance(plain, dict) else list(made.values())
+    return float(plain) or -0.0 if type(plain) is int else plain
+
+
+@pytest.mark.parametrize(
+    ("file", "make"), [(nnapi, nnapi_models.add_model), (nnrt, nnrt_models.add_model)]
+)
+def test_numbers_of_a_twin_may_have_a_point(file, make):
+    """JSON and its schemas make no difference between 1 and 1.0."""
+    text = file.to_json(make())
+    pointed = json.dumps(as_floats(json.loads(text)))
+    assert '"version": 1.0' in pointed
+    assert "-0.0" in pointed
+    assert file.to_json(file.from_json(pointed)) == text
 
 
 def test_a_schema_that_says_more_is_an_error():

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import nnconv
-from nnconv.ir import Builder, DType, Op, Value
+from nnconv.ir import Builder, DType, Graph, Model, Op, Signature, Value
 from nnconv.ops import elementwise as e
 from support.onnx_spine import IrCase, check_ir, on_litert
 from support.tflite_spine import TfliteCase, check_tflite
@@ -268,3 +268,24 @@ def test_relu_of_integers_comes_back_in_a_form_that_onnxruntime_has(
     x = np.array([-3, -1, 0, 1, 100], dtype)
     (y,) = nnconv.compile(target, "onnxruntime:cpu").run({"x": x}).values()
     np.testing.assert_array_equal(y, np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+def test_powers_of_integers_run(kind: str) -> None:
+    graph = Graph()
+    b = Builder(graph)
+    x, n = (b.input(name, DType(kind), (4,)) for name in ("x", "n"))
+    graph.outputs = [b.add(e.Pow(), [x, n], name="y")]
+    model = Model([Signature("", graph)])
+    feeds = {"x": np.array([0, 1, 3, 2], kind), "n": np.array([2, 5, 3, 6], kind)}
+    found = nnconv.compile(model, "onnxruntime:cpu").run(feeds)["y"]
+    assert (found.dtype, found.tolist()) == (np.dtype(kind), [0, 1, 27, 64])
+
+
+def test_a_file_of_int8_powers_is_sound(tmp_path: Path) -> None:
+    graph = Graph()
+    b = Builder(graph)
+    x = b.input("x", DType.INT8, (4,))
+    graph.outputs = [b.add(e.Pow(), [x, b.const(np.int8([2]))], name="y")]
+    nnconv.save(Model([Signature("", graph)]), tmp_path / "y.onnx")
+    onnx.checker.check_model(str(tmp_path / "y.onnx"), full_check=True)

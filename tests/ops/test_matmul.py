@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnconv.errors import UnsupportedError
+from nnconv.formats.tflite.reader import read
 from support.spine import Case, check, optimized_ops
 from support.tflite_builder import Quant, TfliteBuilder
 from support.weighted import HYBRID, KINDS, X_QUANT, Y_QUANT, Kind, bias, weights
@@ -277,6 +279,15 @@ def test_batch_matmul(case: Case, tmp_path: Path) -> None:
 def test_batch_matmul_signs(tmp_path: Path) -> None:
     case = product_case(PRODUCTS["turned-right"], "right", "int8", "b")
     check(replace(case, options={"int8": "keep", "opset": 13}), tmp_path)
+
+
+def test_products_of_int32_are_refused() -> None:
+    """LiteRT multiplies int8 to int32; nothing else has a sum of that type."""
+    b = TfliteBuilder()
+    x, y = (b.input(name, "int32", (2, 3, 3)) for name in "xy")
+    b.output(b.op("BATCH_MATMUL", [x, y], [("int32", (2, 3, 3))]))
+    with pytest.raises(UnsupportedError, match="operands are int32 and int32"):
+        read(b.build())
 
 
 def test_hybrid_matmul(tmp_path: Path) -> None:

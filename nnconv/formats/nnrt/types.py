@@ -51,10 +51,10 @@ class ReturnCode(Code, members=_ENUMS["ReturnCode"]):
     """What a call gives."""
 
 
-VERSIONS = (1, 2)
-"""The versions of the API: that of OpenHarmony 3.2, and today's."""
+VERSIONS = V1, V2 = (1, 2)
+"""The API's versions: OpenHarmony 3.2 (API level 9), and 5.0 with what came in between."""
 
-NEWEST = VERSIONS[-1]
+NEWEST = V2
 
 LAST_V1_TENSOR_TYPE = TensorType.UNSQUEEZE_AXIS
 """The greatest code of a tensor type that version 1 knows."""

@@ -172,9 +172,11 @@ class Program:
         self, arrays: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Callable[[], None] | None:
         """A quick way to run again and again from these arrays and into those, if there is one."""
-        plan = self._plan_for(tuple(array.shape for array in arrays))
-        bound = plan.bind(arrays, targets) if isinstance(plan, Plan) else None
-        if bound is None or not isinstance(plan, Plan) or not self._can_stand_in(plan):
+        plan = self._plan_for(_shapes_of(arrays))
+        if not isinstance(plan, Plan):
+            return None
+        bound = plan.bind(arrays, targets)
+        if bound is None or not self._can_stand_in(plan):
             return bound
 
         def run() -> None:
@@ -204,7 +206,7 @@ class Program:
             DeadlineError: it takes longer.
             NnconvError: it can't be run.
         """
-        plan = self._plan_for(tuple(None if a is None else a.shape for a in arrays))
+        plan = self._plan_for(_shapes_of(arrays))
         given = [array for array in arrays if array is not None]
         if limits is None:
             return self._run(plan, arrays, given)
@@ -240,7 +242,7 @@ class Program:
     def _standing_in(self, plan: Plan, arrays: Sequence[np.ndarray | None]) -> Plan:
         """The plan for the reference, where a device failed on inputs that it said it takes."""
         if plan.stand_in is None:
-            model = self._source.specialize(tuple(None if a is None else a.shape for a in arrays))
+            model = self._source.specialize(_shapes_of(arrays))
             plan.stand_in = Plan(backends.compile(model, REFERENCE), REFERENCE)
         return plan.stand_in
 
@@ -355,6 +357,10 @@ class Program:
             model, self.devices, compile_model=forms.load, cuts=known["cuts"]
         )
         return Plan(executable, executable.device)
+
+
+def _shapes_of(arrays: Sequence[np.ndarray | None]) -> Shapes:
+    return tuple(None if array is None else array.shape for array in arrays)
 
 
 def _compile(model: Model, device: str, name: str) -> Executable:

@@ -12,7 +12,7 @@ from pathlib import Path
 from nnconv import __version__
 from nnconv.errors import InvalidModelError, NnconvError
 from nnconv.formats.nnrt import file
-from nnconv.formats.nnrt.types import VERSIONS, ReturnCode
+from nnconv.formats.nnrt.types import V1, ReturnCode
 from nnconv.formats.nnrt.wire import Graph
 from nnconv.runtime.core.cache import (
     CacheSlot,
@@ -104,8 +104,8 @@ class ModelCache:
             file.write(graph, self._path)
             write_note(self._path, self._note(fingerprint.hex(), checksum_of(self._path)))
         except (NnconvError, OSError) as error:
-            is_v1 = graph.api == VERSIONS[0]
-            code = ReturnCode.INVALID_FILE if is_v1 else ReturnCode.SAVE_CACHE_EXCEPTION
+            first = graph.api == V1
+            code = ReturnCode.INVALID_FILE if first else ReturnCode.SAVE_CACHE_EXCEPTION
             raise Error(code, str(error)) from error
 
     def _is_kept(self, fingerprint: bytes) -> bool:

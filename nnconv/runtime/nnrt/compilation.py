@@ -10,7 +10,7 @@ from nnconv.backends import NoDeviceError
 from nnconv.errors import NnconvError
 from nnconv.formats.nnrt.check import structure_findings
 from nnconv.formats.nnrt.device import device_faults
-from nnconv.formats.nnrt.types import PerformanceMode, Priority, ReturnCode
+from nnconv.formats.nnrt.types import V1, V2, PerformanceMode, Priority, ReturnCode
 from nnconv.formats.nnrt.wire import Graph
 from nnconv.runtime.core.checks import shown
 from nnconv.runtime.core.program import Program
@@ -23,8 +23,6 @@ from nnconv.runtime.nnrt.device import (
     FLOAT16,
     MODES,
     PRIORITIES,
-    V1,
-    V2,
     Device,
 )
 from nnconv.runtime.nnrt.errors import (

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from nnconv import backends
-from nnconv.formats.nnrt.types import VERSIONS, DeviceType
+from nnconv.formats.nnrt.types import V1, V2, VERSIONS, DeviceType
 from nnconv.runtime.core.devices import REFERENCE, available
 from nnconv.runtime.nnrt.errors import failed, integer, invalid, unavailable
 
@@ -19,9 +19,6 @@ DYNAMIC, RANGES = "open dimensions", "ranges of dimensions"
 
 LACKS = {REFERENCE: frozenset({CACHE})}
 """What devices do lack."""
-
-V1, V2 = VERSIONS
-"""The API's versions: OpenHarmony 3.2 (API level 9), and 5.0 with what came in between."""
 
 MOST_SIZE = (1 << 64) - 1
 MOST_EXTENT = (1 << 31) - 1

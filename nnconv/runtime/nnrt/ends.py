@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nnconv.formats.nnrt import wire
-from nnconv.formats.nnrt.types import Format
+from nnconv.formats.nnrt.types import V1, Format
 from nnconv.runtime.nnrt.desc import TensorDesc
-from nnconv.runtime.nnrt.device import RANGES, V1, Device
+from nnconv.runtime.nnrt.device import RANGES, Device
 from nnconv.runtime.nnrt.errors import index_of, integer, invalid
 from nnconv.runtime.nnrt.tensor import MOST_BYTES, Memory
 

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from nnconv.errors import NnconvError
-from nnconv.formats.nnrt.types import VERSIONS, ReturnCode
+from nnconv.formats.nnrt.types import V1, ReturnCode
 from nnconv.runtime.core.checks import Checks
 
 Self = TypeVar("Self")
@@ -44,8 +44,7 @@ def failed(message: str) -> Error:
 
 def unavailable(message: str, api: int) -> Error:
     """The error for a device that fails: API v1 has a code of its own."""
-    first = api == VERSIONS[0]
-    code = ReturnCode.UNAVALIDABLE_DEVICE if first else ReturnCode.UNAVAILABLE_DEVICE
+    code = ReturnCode.UNAVALIDABLE_DEVICE if api == V1 else ReturnCode.UNAVAILABLE_DEVICE
     return Error(code, message)
 
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from nnconv.formats.nnrt import wire
 from nnconv.formats.nnrt.check import MOST_TENSORS
-from nnconv.formats.nnrt.types import ReturnCode
+from nnconv.formats.nnrt.types import V1, ReturnCode
 from nnconv.runtime.nnrt import device
 from nnconv.runtime.nnrt.compilation import Compilation
 from nnconv.runtime.nnrt.desc import MOST_SIZE, TensorDesc
-from nnconv.runtime.nnrt.device import RANGES, V1
+from nnconv.runtime.nnrt.device import RANGES
 from nnconv.runtime.nnrt.ends import Ends, Slot
 from nnconv.runtime.nnrt.errors import (
     Error,

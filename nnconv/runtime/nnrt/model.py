@@ -9,6 +9,8 @@ from nnconv.formats.nnrt import check
 from nnconv.formats.nnrt.types import (
     LAST_V1_TENSOR_TYPE,
     NUMPY,
+    V1,
+    V2,
     OperationType,
     TensorType,
 )
@@ -16,7 +18,6 @@ from nnconv.formats.nnrt.wire import Graph, Operation, QuantParams
 from nnconv.formats.nnrt.wire import Tensor as WireTensor
 from nnconv.runtime.nnrt import device
 from nnconv.runtime.nnrt.desc import TensorDesc, data_type_of, extents_of
-from nnconv.runtime.nnrt.device import V1, V2
 from nnconv.runtime.nnrt.errors import (
     Handle,
     bytes_of,

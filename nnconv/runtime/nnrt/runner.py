@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nnconv.errors import NnconvError
-from nnconv.formats.nnrt.types import NUMPY, ReturnCode
+from nnconv.formats.nnrt.types import NUMPY, V1, ReturnCode
 from nnconv.formats.nnrt.wire import Tensor
 from nnconv.runtime.core.program import Program
 from nnconv.runtime.nnrt.desc import MOST_DIMS
-from nnconv.runtime.nnrt.device import V1
 from nnconv.runtime.nnrt.errors import Error, invalid, unavailable
 
 

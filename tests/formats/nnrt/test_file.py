@@ -105,24 +105,6 @@ def changed(place=(), **entries):
 X, C = ("tensors", 0), ("tensors", 1)
 
 
-def as_floats(plain):
-    """The same JSON data with a point in each number; of zeros, with a sign too."""
-    if isinstance(plain, dict | list):
-        pairs = plain.items() if isinstance(plain, dict) else enumerate(plain)
-        made = {key: as_floats(entry) for key, entry in pairs}
-        return made if isinstance(plain, dict) else list(made.values())
-    return float(plain) or -0.0 if type(plain) is int else plain
-
-
-def test_numbers_of_a_twin_may_have_a_point():
-    """JSON and its schemas make no difference between 1 and 1.0."""
-    text = file.to_json(add_model())
-    pointed = json.dumps(as_floats(json.loads(text)))
-    assert '"version": 1.0' in pointed
-    assert "-0.0" in pointed
-    assert file.to_json(file.from_json(pointed)) == text
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-import onnx
 import pytest
 from onnx import defs
 
-import nnconv
-from nnconv.errors import InvalidModelError, UnsupportedError
+from nnconv.errors import InvalidModelError
 from nnconv.formats.onnx.importer import importers
 from nnconv.formats.onnx.reader import read
 from nnconv.formats.onnx.type_rules import FLOATS_ALONE
-from nnconv.formats.tflite.reader import read as read_tflite
-from nnconv.ir import Builder, DType, Graph, Model, Signature
-from nnconv.ops.elementwise import Pow
 from support.onnx_routes import node
 from support.onnx_whole import info, onnx_model
-from support.tflite_builder import TfliteBuilder
 
 FLOATS = {f"tensor({kind})" for kind in ("float", "double", "float16", "bfloat16")}
 LEAST = 7
@@ -66,34 +59,3 @@ def test_every_operand_counts():
         model = onnx_model([node(op, [v.name for v in inputs], ["y"])], inputs, [])
         with pytest.raises(InvalidModelError, match=r"is int32, \w+ takes floats alone"):
             read(model.SerializeToString())
-
-
-@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "int64"])
-def test_powers_of_integers_run(kind):
-    pytest.importorskip("onnxruntime")
-    graph = Graph()
-    b = Builder(graph)
-    x, n = (b.input(name, DType(kind), (4,)) for name in ("x", "n"))
-    graph.outputs = [b.add(Pow(), [x, n], name="y")]
-    model = Model([Signature("", graph)])
-    feeds = {"x": np.array([0, 1, 3, 2], kind), "n": np.array([2, 5, 3, 6], kind)}
-    found = nnconv.compile(model, "onnxruntime:cpu").run(feeds)["y"]
-    assert (found.dtype, found.tolist()) == (np.dtype(kind), [0, 1, 27, 64])
-
-
-def test_a_file_of_int8_powers_is_sound(tmp_path):
-    graph = Graph()
-    b = Builder(graph)
-    x = b.input("x", DType.INT8, (4,))
-    graph.outputs = [b.add(Pow(), [x, b.const(np.int8([2]))], name="y")]
-    nnconv.save(Model([Signature("", graph)]), tmp_path / "y.onnx")
-    onnx.checker.check_model(str(tmp_path / "y.onnx"), full_check=True)
-
-
-def test_products_of_int32_are_refused_in_tflite():
-    """LiteRT multiplies int8 to int32; nothing else has a sum of that type."""
-    b = TfliteBuilder()
-    x, y = (b.input(name, "int32", (2, 3, 3)) for name in "xy")
-    b.output(b.op("BATCH_MATMUL", [x, y], [("int32", (2, 3, 3))]))
-    with pytest.raises(UnsupportedError, match="operands are int32 and int32"):
-        read_tflite(b.build())

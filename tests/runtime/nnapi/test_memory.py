@@ -153,13 +153,18 @@ def test_a_failed_run_leaves_a_memory_without_content(monkeypatch):
     assert not memory.defined
 
 
+def for_output(compilation, dimensions):
+    """A memory for the output of a compilation, with dimensions that its model leaves open."""
+    desc = nnapi.MemoryDesc()
+    desc.add_output_role(compilation, 0, 1.0)
+    desc.set_dimensions(dimensions)
+    desc.finish()
+    return nnapi.Memory.create_from_desc(desc)
+
+
 def test_the_descriptor_fills_in_dimensions():
     first = compiled(finished((0, 3)))
-    desc = nnapi.MemoryDesc()
-    desc.add_output_role(first, 0, 1.0)
-    desc.set_dimensions((2, 0))
-    desc.finish()
-    memory = nnapi.Memory.create_from_desc(desc)
+    memory = for_output(first, (2, 0))
     made = nnapi.Execution(first)
     kind = OperandType(FLOAT, (2, 3))
     made.set_input(0, array(), kind)
@@ -199,11 +204,7 @@ def test_a_run_that_cannot_begin_leaves_a_memory_without_content():
 
 def test_a_memory_holds_results_of_its_dimensions_alone():
     first = compiled(finished((0, 3)))
-    desc = nnapi.MemoryDesc()
-    desc.add_output_role(first, 0, 1.0)
-    desc.set_dimensions((4, 3))
-    desc.finish()
-    memory = nnapi.Memory.create_from_desc(desc)
+    memory = for_output(first, (4, 3))
     codes = {2: ResultCode.OP_FAILED, 4: None, 5: ResultCode.OUTPUT_INSUFFICIENT_SIZE}
     for rows, code in codes.items():
         made = nnapi.Execution(first)

@@ -89,8 +89,8 @@ def export_identity(node: Node, t: Target) -> None:
     t.set_codes(node.outputs[0], t.node("Identity", [t.codes(node.inputs[0])]))
 
 
-def _takes_zeros(t: Target, sizes: Value) -> int | None:
-    """Whether a Reshape says that 0 is 0, of a shape that is an input: a program may give any.
+def _allowzero(t: Target, sizes: Value) -> int | None:
+    """What says that 0 is 0, where a Reshape's shape is an input: a program may give any.
 
     Of computed shapes onnxruntime makes constants, with 0 for an extent that stays: older versions
     even where 0 is 0, which newer ones leave as they are.
@@ -113,9 +113,9 @@ def export_reshape(node: Node, t: Target) -> None:
         t.set_codes(y, t.node("Squeeze", [last, t.const([1, 2])]))
         return
     if op.shape is None:
-        sizes = t.int64(node.operand(1))
-        literal = _takes_zeros(t, node.operand(1))
-        t.set_codes(y, t.node("Reshape", [t.codes(x), sizes], allowzero=literal))
+        sizes = node.operand(1)
+        inputs = [t.codes(x), t.int64(sizes)]
+        t.set_codes(y, t.node("Reshape", inputs, allowzero=_allowzero(t, sizes)))
         return
     if 0 not in op.shape:
         t.set_codes(y, t.reshape(t.codes(x), op.shape))
