@@ -215,25 +215,32 @@ class GraphExport(ABC):
             return list(refusal.items)
         except Refused as refusal:
             self._back_to(mark)
-            name = node.outputs[0].name if node.outputs else ""
-            of_form = refusal.types is not None or refusal.rank > 0  # whatever the extents
-            item = _item_of(node, source, refusal, "" if of_form else self.open_hint(node))
-            told = not (of_form or refusal.activation)  # else it is done by other means
-            coded = _reads_codes(node)
-            parts = None
-            likeness = _likeness(node)
-            if len(came) < MOST_STEPS and came.count(likeness) < _MOST_ROUNDS:
-                parts = replace(node, refusal, self._worked_out, self.means)
-            if parts is None:
-                self._stand_in(node, source)
-                return [] if self._is_dragged(node, source) else [item]
-            if coded and any(isinstance(part.op, Dequantize) for part in parts):
-                self.file.islands.setdefault(node.op.name, []).append((name, refusal.why))
+            reason = refusal
         else:
             return []
+        return self._export_instead(node, reason, source, came)
+
+    def _export_instead(
+        self, node: Node, refusal: Refused, source: Node, came: tuple[object, ...]
+    ) -> list[UnsupportedItem]:
+        """Export what takes the place of a refused node; the rest is as for ``_export``."""
+        of_form = refusal.types is not None or refusal.rank > 0  # whatever the extents
+        item = _item_of(node, source, refusal, "" if of_form else self.open_hint(node))
+        coded = _reads_codes(node)
+        parts = None
+        likeness = _likeness(node)
+        if len(came) < MOST_STEPS and came.count(likeness) < _MOST_ROUNDS:
+            parts = replace(node, refusal, self._worked_out, self.means)
+        if parts is None:
+            self._stand_in(node, source)
+            return [] if self._is_dragged(node, source) else [item]
+        if coded and any(isinstance(part.op, Dequantize) for part in parts):
+            name = node.outputs[0].name if node.outputs else ""
+            self.file.islands.setdefault(node.op.name, []).append((name, refusal.why))
         came = (*came, likeness)
         below = [again for part in parts for again in self._export(part, source, came)]
-        return [item, *below] if below and told and node is source else below
+        is_reason = node is source and not (of_form or refusal.activation)  # those are got around
+        return [item, *below] if below and is_reason else below
 
     def _worked_out(self, node: Node, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """What a node on constants gives; tells of those whose numbers a narrower type lacks."""
