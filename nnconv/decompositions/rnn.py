@@ -18,6 +18,7 @@ from nnconv.ir.quant import dequantize
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops.quantize import Cast, Dequantize, Quantize
+from nnconv.ops.recurrent import Function, LstmLayer
 from nnconv.ops.reduce import ReduceMean
 from nnconv.ops.rnn import LAYER_NORM_EPSILON, LSTM_GATES, Lstm, Rnn
 from nnconv.ops.shape import Concat, ShapeOf, Split, Squeeze, Transpose, Unsqueeze
@@ -256,6 +257,37 @@ def without_states(node: Node, b: Builder) -> Sequence[Value] | None:
     return [sequence, b.add(Squeeze(axes=(time,)), [last]), *unread]
 
 
+_GATES = (0, 3, 1, 2)
+"""Where a layer's gates, i, o, f, c, are in an Lstm."""
+
+
+def as_layer(node: Node, b: Builder) -> list[Value] | None:
+    """An Lstm that is no more than a layer, where the format has these."""
+    op = node.op
+    assert isinstance(op, Lstm)
+    given = [*node.inputs, *[None] * (24 - len(node.inputs))]
+    beyond = [*given[9:12], given[16], *given[20:24]]
+    plain = op.activation is Activation.TANH and not op.cell_clip and op.steps is None
+    if not b.means.layers or not plain or any(beyond) or not _is_known(node, 2):
+        return None
+    frame = _Frame(node, b, 24)
+    kinds = [frame.values[1:5], frame.values[5:9], frame.values[12:16]]
+    if given[1] is None:
+        for gates in kinds:  # i = 1 - f is an input gate of -z_f
+            gates[0] = None if gates[1] is None else b.add(e.Neg(), [gates[1]])
+    weights, recurrent, bias = (stacked(b, [gates[i] for i in _GATES]) for gates in kinds)
+    if bias is not None:
+        other = b.const(np.zeros(4 * _extent(frame.values[2], 0), np.float32))
+        bias = b.add(Concat(axis=0), [bias, other])
+    operands = [weights, recurrent, bias, None, *frame.values[18:20]]
+    raised = [None if v is None else b.add(Unsqueeze(axes=(0,)), [v]) for v in operands]
+    functions = (Function("Sigmoid"), Function("Tanh"), Function("Tanh"))
+    layer = LstmLayer(directions=(op.reverse,), functions=functions)
+    sequence, *last = b.add_many(layer, [frame.x, *raised])
+    states = [b.add(Squeeze(axes=(0,)), [v]) for v in last]
+    return frame.finish(b.add(Squeeze(axes=(1,)), [sequence]), states)
+
+
 def decompose_lstm(node: Node, b: Builder) -> list[Value] | None:
     """Lstm."""
     if not _is_known(node, 2, 16):
@@ -289,6 +321,6 @@ def decompose_rnn(node: Node, b: Builder) -> list[Value] | None:
 
 
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    Lstm: (turned_around, without_states, decompose_lstm),
+    Lstm: (turned_around, without_states, as_layer, decompose_lstm),
     Rnn: (turned_around, without_states, decompose_rnn),
 }

@@ -57,6 +57,9 @@ CODES = frozenset({DType.INT8, DType.UINT8})
 
 ACTIVATION_NUMBERS = {Activation.NONE: 0, Activation.RELU: 1, Activation.RELU6: 2}
 
+_LAYERS_API = 2
+"""The first version that has LSTM."""
+
 
 def exporter_of(op: type[Op]) -> Exporter | None:
     """The exporter of an op: it stands in the file of the op's own stem."""
@@ -117,7 +120,8 @@ class Target(IndexedExport):
     @property
     def means(self) -> Means:
         """What NNRt has for decompositions."""
-        return Means(bodies=False, bitcasts=False, sizes=False)
+        layers = self.api >= _LAYERS_API
+        return Means(bodies=False, bitcasts=False, layers=layers, sizes=False)
 
     # ---------------------------------------------------------------- tensors
 

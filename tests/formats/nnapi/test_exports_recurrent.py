@@ -16,20 +16,14 @@ from nnconv.lowering import to_nnapi
 from nnconv.ops.recurrent import Function, GruLayer, LstmLayer, RnnLayer
 from nnconv.ops.rnn import Lstm, Rnn
 from support.nnapi_spine import NnapiCase, check_nnapi
+from support.recurrences import BATCH, CELLS, DEPTH, PARTS, STEPS, WAYS, numbers, recurrence
 from support.tflite_spine import model_of
 
 F32, F16 = DType.FLOAT32, DType.FLOAT16
-STEPS, BATCH, DEPTH, CELLS, SIZE = 5, 2, 3, 4, 6
 PLAIN = ("Sigmoid", "Tanh", "Tanh")
 LSTM, RNN = "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"
 LEVELS = pytest.mark.parametrize("level", [3, 4, 8])
 RESULTS = pytest.mark.parametrize("results", [(0,), (1,), (0, 1), (0, 1, 2)], ids=str)
-
-
-def numbers(b, *shape, dtype=F32):
-    """A constant of numbers below 1."""
-    rng = np.random.default_rng(sum(shape))
-    return b.const(rng.uniform(-0.9, 0.9, shape).astype(dtype.numpy), dtype=dtype)
 
 
 def layer(op, *, given=(), results=(0,), steps=STEPS, lengths=None, dtype=F32):
@@ -156,65 +150,6 @@ def test_other_layers_are_written_out(name, level):
     case = NnapiCase(name, OTHERS[name], level=level)
     check_nnapi(case)
     assert not {LSTM, RNN} & set(counts_of(case))
-
-
-PARTS = {
-    "plain": (),
-    "coupled": ("coupled",),
-    "peepholes": ("peepholes",),
-    "projection": ("projection",),
-    "projection with bias": ("projection", "projection bias"),
-    "norms": ("norms",),
-    "all": ("peepholes", "projection", "projection bias", "norms", "states"),
-    "coupled, all": ("coupled", "peepholes", "projection", "norms", "states"),
-}
-
-
-def recurrence(op, parts=(), *, results=(0,), dtype=F32, shape=None):
-    """An Lstm or Rnn with the operands that are named."""
-
-    def build(b: Builder):
-        default = (STEPS, BATCH, DEPTH) if op.time_major else (BATCH, STEPS, DEPTH)
-        x = b.input("x", dtype, shape or default)
-        states = "states" in parts
-        if isinstance(op, Rnn):
-            state = b.input("h", dtype, (BATCH, CELLS)) if states else None
-            own = [numbers(b, CELLS, n, dtype=dtype) for n in (DEPTH, CELLS)]
-            found = b.add_many(op, [x, *own, numbers(b, CELLS, dtype=dtype), state])
-            return [found[i] for i in results]
-        size = SIZE if "projection" in parts else CELLS
-        first = 1 if "coupled" in parts else 0
-
-        def each(*extents, have=True, skip=first, count=4):
-            made = [numbers(b, *extents, dtype=dtype) for _ in range(count)]
-            return [v if have and i >= skip else None for i, v in enumerate(made)]
-
-        found = b.add_many(
-            op,
-            [
-                x,
-                *each(CELLS, DEPTH),
-                *each(CELLS, size),
-                *each(CELLS, have="peepholes" in parts, count=3),
-                *each(CELLS),
-                *each(size, CELLS, have="projection" in parts, skip=0, count=1),
-                *each(size, have="projection bias" in parts, skip=0, count=1),
-                b.input("h", dtype, (BATCH, size)) if states else None,
-                b.input("c", dtype, (BATCH, CELLS)) if states else None,
-                *each(CELLS, have="norms" in parts),
-            ],
-        )
-        return [found[i] for i in results]
-
-    return build
-
-
-WAYS = {
-    "forward": {},
-    "backward": {"reverse": True},
-    "batch first": {"time_major": False},
-    "backward, batch first": {"reverse": True, "time_major": False},
-}
 
 
 @LEVELS
