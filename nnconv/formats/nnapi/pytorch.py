@@ -195,8 +195,9 @@ def read(path: str | os.PathLike[str]) -> Model:
     file = Path(path)
     try:
         stream, beside = file.read_bytes(), _beside(file)
-        missing = "" if beside.is_file() else os.fspath(beside)
-        weights = _weights_beside(file)
+        is_there = beside.is_file()
+        weights = _weights_of(beside) if is_there else []
+        missing = "" if is_there else os.fspath(beside)
         return read_stream(stream, weights, path=os.fspath(path), missing=missing)
     except OSError as error:
         raise InvalidModelError(
@@ -205,14 +206,12 @@ def read(path: str | os.PathLike[str]) -> Model:
 
 
 def _beside(file: Path) -> Path:
+    """Where the numbered buffers of a stream lie."""
     return file.with_name(file.name.removesuffix(STREAM_SUFFIX).removesuffix(".bin") + ".npz")
 
 
-def _weights_beside(file: Path) -> list[Array]:
-    beside = _beside(file)
-    if not beside.is_file():
-        return []
+def _weights_of(path: Path) -> list[Array]:
     try:
-        return npy.read_numbered(beside, "w")
+        return npy.read_numbered(path, "w")
     except npy.WrongFileError as error:
-        raise InvalidModelError(str(error), path=os.fspath(beside)) from error
+        raise InvalidModelError(str(error), path=os.fspath(path)) from error

@@ -308,7 +308,7 @@ def test_saved_samples_hold_the_same_models(samples):
 def test_filled_in_dimensions_are_all_that_differs(samples):
     for path in sorted(samples.glob("*.resolved.nnapi.bin")):
         plain = path.with_name(path.name.replace(".resolved", ""))
-        weights = pytorch._weights_beside(plain)
+        weights = pytorch._weights_of(pytorch._beside(plain))
         left, right = pytorch.read(plain), pytorch.read_stream(path.read_bytes(), weights)
         for a, b in zip(left.main.operands, right.main.operands, strict=True):
             assert all(x in (0, y) for x, y in zip(a.dimensions, b.dimensions, strict=True))
