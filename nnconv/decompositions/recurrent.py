@@ -13,7 +13,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import TensorType, merge_shapes
+from nnconv.ir.types import TensorType, merge_shapes, static_shape
 from nnconv.ops import activation as more
 from nnconv.ops import elementwise as e
 from nnconv.ops.gather import Gather
@@ -327,9 +327,9 @@ def as_sequences(node: Node, b: Builder) -> Sequence[Value] | None:
     """A layer as recurrences, each of one direction and any number of steps."""
     op, x = node.op, node.operand(0)
     assert isinstance(op, Layer)
-    if not b.means.recurrences or op.clip or _lengths(node) is not None:
+    if op.clip or _lengths(node) is not None or x.shape is None or x.shape[0] == 0:
         return None
-    if x.shape is None or x.shape[0] == 0:
+    if not b.means.recurrences and not (b.means.steps and static_shape(x.shape)):
         return None
     sides = [_Side(node, b, index) for index in range(len(op.directions))] if cells_of(node) else []
     activations = [side.activation() for side in sides]

@@ -21,7 +21,16 @@ from nnconv.ops.quantize import Cast, Dequantize, Quantize
 from nnconv.ops.recurrent import Function, LstmLayer
 from nnconv.ops.reduce import ReduceMean
 from nnconv.ops.rnn import LAYER_NORM_EPSILON, LSTM_GATES, Lstm, Rnn
-from nnconv.ops.shape import Concat, ShapeOf, Split, Squeeze, Transpose, Unsqueeze
+from nnconv.ops.shape import (
+    Concat,
+    ShapeOf,
+    Split,
+    Squeeze,
+    Stack,
+    Transpose,
+    Unsqueeze,
+    Unstack,
+)
 from nnconv.ops.slices import Reverse, Slice
 
 Recurrence: TypeAlias = Lstm | Rnn
@@ -217,16 +226,28 @@ class _Cell:
 
 
 def _recurrence(node: Node, b: Builder) -> tuple[Recurrence, Value, int] | None:
-    """A recurrence of floats, x and which of its axes is time, where the format has recurrences.
+    """A recurrence of floats, x and which of its axes is time, where the format has some.
 
     A single step has no such axis: -1.
     """
     op, x = node.op, node.operand(0)
     assert isinstance(op, Recurrence)
-    on_codes = any(v.type.has_codes for v in (x, *node.outputs))
-    if not b.means.recurrences or on_codes or x.shape is None or 0 in x.shape:
+    on_codes = any(v is not None and v.type.has_codes for v in (*node.inputs, *node.outputs))
+    if not (b.means.recurrences or b.means.steps) or on_codes or x.shape is None or 0 in x.shape:
         return None
     return op, x, -1 if x.type.rank == 2 else int(not op.time_major)
+
+
+def of_real_weights(node: Node, b: Builder) -> Sequence[Value] | None:
+    """One of float32 whose weights are codes, where the format has those of real ones."""
+    x = node.operand(0)
+    if not (b.means.recurrences or b.means.steps) or x.dtype is not DType.FLOAT32:
+        return None
+    coded = [v is not None and v.type.has_codes for v in node.inputs]
+    if not any(coded) or any(v.type.has_codes for v in node.outputs):
+        return None
+    operands = [real(b, v) if c else v for v, c in zip(node.inputs, coded, strict=True)]
+    return b.add_many(node.op, operands)
 
 
 def turned_around(node: Node, b: Builder) -> Sequence[Value] | None:
@@ -235,19 +256,21 @@ def turned_around(node: Node, b: Builder) -> Sequence[Value] | None:
     if found is None or not found[0].reverse:
         return None
     op, x, time = found
-    turn = Reverse(axes=(time,))
-    data = x if time < 0 else b.add(turn, [x])
+    turn, single = Reverse(axes=(time,)), time < 0 or (x.shape or ())[time] == 1
+    data = x if single else b.add(turn, [x])
     sequence, *last = b.add_many(op.replace(reverse=False), [data, *node.inputs[1:]])
-    return [sequence if time < 0 else b.add(turn, [sequence]), *last]
+    return [sequence if single else b.add(turn, [sequence]), *last]
 
 
 def without_states(node: Node, b: Builder) -> Sequence[Value] | None:
     """One whose last output is that of the last step: before level 4 NNAPI's give no states."""
     found = _recurrence(node, b)
     _, output, *cell = node.outputs
-    if found is None or not is_wanted(output) or any(map(is_wanted, cell)):
+    if found is None or not b.means.recurrences or not is_wanted(output):
         return None
     op, _, time = found
+    if any(map(is_wanted, cell)):
+        return None
     sequence, _, *unread = b.add_many(op, node.inputs)
     if time < 0:
         return [sequence, sequence, *unread]
@@ -256,6 +279,36 @@ def without_states(node: Node, b: Builder) -> Sequence[Value] | None:
     last = b.add(Slice(starts=tuple(starts), ends=(None,) * 3, strides=strides), [sequence])
     return [sequence, b.add(Squeeze(axes=(time,)), [last]), *unread]
 
+
+def step_by_step(node: Node, b: Builder) -> Sequence[Value] | None:
+    """One of known extents as its steps, each by itself, where the format has these."""
+    found = _recurrence(node, b)
+    shape = static_shape(node.operand(0).shape)
+    if found is None or shape is None or not b.means.steps or len(shape) != 3:
+        return None
+    op, x, time = found
+    count = shape[time]
+    if count == 1:
+        rows: Sequence[Value] = [b.add(Squeeze(axes=(time,)), [x])]
+    else:
+        rows = b.add_many(Unstack(axis=time, count=count), [x])
+    states = _STATES[type(op)]
+    operands = [*node.inputs, *[None] * (max(states) + 1 - len(node.inputs))]
+    single, outputs = op.replace(reverse=False), []
+    for row in reversed(rows) if op.reverse else rows:
+        operands[0] = row
+        output, *last = b.add_many(single, operands)
+        outputs.append(output)
+        for place, value in zip(states, last, strict=True):
+            operands[place] = value
+    if op.reverse:
+        outputs.reverse()
+    join = Unsqueeze(axes=(time,)) if count == 1 else Stack(axis=time)
+    return [b.add(join, outputs), *last]
+
+
+_STATES: dict[type[Op], tuple[int, ...]] = {Lstm: (18, 19), Rnn: (4,)}
+"""The places of the states among the operands."""
 
 _GATES = (0, 3, 1, 2)
 """Where a layer's gates, i, o, f, c, are in an Lstm."""
@@ -320,7 +373,10 @@ def decompose_rnn(node: Node, b: Builder) -> list[Value] | None:
     return frame.finish(*run_steps(b, projected, [frame.state(4, size)], run))
 
 
+_AS_THEY_ARE = (of_real_weights, turned_around, without_states, step_by_step)
+"""Those that leave recurrences."""
+
 DECOMPOSITIONS: dict[type[Op], tuple[Decomposition, ...]] = {
-    Lstm: (turned_around, without_states, as_layer, decompose_lstm),
-    Rnn: (turned_around, without_states, decompose_rnn),
+    Lstm: (*_AS_THEY_ARE, as_layer, decompose_lstm),
+    Rnn: (*_AS_THEY_ARE, decompose_rnn),
 }

@@ -26,6 +26,7 @@ class Means(NamedTuple):
         sums: sums, products and quotients of int32.
         extremes: the greater of two tensors; else there is what is above 0.
         recurrences: ``Lstm`` and ``Rnn`` that run any number of steps from a given state.
+        steps: ``Lstm`` and ``Rnn`` of a single step.
         layers: ``LstmLayer`` of any number of steps.
         last_first: ``TopK`` has the last of equals first.
         sizes: images can be resized to sizes that a run tells.
@@ -37,6 +38,7 @@ class Means(NamedTuple):
     sums: bool = True
     extremes: bool = True
     recurrences: bool = False
+    steps: bool = False
     layers: bool = False
     last_first: bool = False
     sizes: bool = True

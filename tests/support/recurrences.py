@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nnconv.ir import Builder, DType, Value
+from nnconv.ir import Builder, DType, Quant, Value
 from nnconv.ops.rnn import Lstm, Rnn
 
 STEPS, BATCH, DEPTH, CELLS, SIZE = 5, 2, 3, 4, 6
@@ -38,6 +38,12 @@ def numbers(b: Builder, *shape: int, dtype: DType = DType.FLOAT32, seed: int = 0
     return b.const(rng.uniform(-0.9, 0.9, shape).astype(dtype.numpy), dtype=dtype)
 
 
+def codes(b: Builder, *shape: int, dtype: DType, seed: int = 0) -> Value:  # noqa: ARG001
+    """Numbers in 8 bits, whatever the type of the data is."""
+    data = np.random.default_rng((*shape, seed)).integers(-100, 100, shape)
+    return b.const(data.astype(np.int8), quant=Quant.per_tensor(0.01))
+
+
 def recurrence(
     op: Lstm | Rnn,
     parts: Sequence[str] = (),
@@ -54,14 +60,16 @@ def recurrence(
         states = "states" in parts
         if isinstance(op, Rnn):
             state = b.input("h", dtype, (BATCH, CELLS)) if states else None
-            own = [numbers(b, CELLS, n, dtype=dtype) for n in (DEPTH, CELLS)]
+            kind = codes if "codes" in parts else numbers
+            own = [kind(b, CELLS, n, dtype=dtype) for n in (DEPTH, CELLS)]
             found = b.add_many(op, [x, *own, numbers(b, CELLS, dtype=dtype), state])
             return [found[i] for i in results]
         size = SIZE if "projection" in parts else CELLS
         first = 1 if "coupled" in parts else 0
 
         def each(*extents, have=True, skip=first, count=4):
-            made = [numbers(b, *extents, dtype=dtype, seed=i) for i in range(count)]
+            kind = codes if "codes" in parts and len(extents) == 2 else numbers
+            made = [kind(b, *extents, dtype=dtype, seed=i) for i in range(count)]
             return [v if have and i >= skip else None for i, v in enumerate(made)]
 
         found = b.add_many(

@@ -152,6 +152,7 @@ class Target(OperationMaker):
             sums=sums,
             extremes=self.level >= _EXTREMES_LEVEL,
             recurrences=self.level >= _RECURRENCES_LEVEL,
+            steps=True,
             last_first=True,
             sizes=False,
         )

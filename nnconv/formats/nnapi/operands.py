@@ -8,7 +8,7 @@ import numpy as np
 
 from nnconv.decompositions.base import Refused
 from nnconv.formats.indexed import IndexedExport, Ref
-from nnconv.formats.nnapi.check import type_faults
+from nnconv.formats.nnapi.check import UNKNOWN_RANK_LEVEL, type_faults
 from nnconv.formats.nnapi.table import type_levels
 from nnconv.formats.nnapi.types import NUMPY, PER_CHANNEL, ZERO_POINTS, OperandCode
 from nnconv.formats.nnapi.wire import ChannelQuant, Lifetime, Operand
@@ -126,11 +126,12 @@ class OperandMaker(IndexedExport):
         operand = Operand(code, lifetime=Lifetime.CONSTANT, value=data)
         return self.once((code, data.tobytes()), lambda: self._append(operand))
 
-    def omitted(self, code: OperandCode) -> Ref:
-        """An operand without a value."""
+    def omitted(self, code: OperandCode, rank: int) -> Ref:
+        """An operand without a value; its rank, where early levels must know it."""
+        dimensions = (0,) * rank if self.level < UNKNOWN_RANK_LEVEL else ()
         scale = 1.0 if code in ZERO_POINTS else 0.0  # which codes must have
-        operand = Operand(code, scale=scale, lifetime=Lifetime.NO_VALUE)
-        return self.once((code, None), lambda: self._append(operand))
+        operand = Operand(code, dimensions, scale=scale, lifetime=Lifetime.NO_VALUE)
+        return self.once((code, dimensions), lambda: self._append(operand))
 
     def model(self, number: int) -> Ref:
         """The operand that stands for a referenced graph."""

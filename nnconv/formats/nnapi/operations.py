@@ -103,11 +103,11 @@ class OperationMaker(OperandMaker):
         given: dict[str, Given] = {key: self._given(entry) for key, entry in inputs.items()}
         form = form_of(code, given, self.operands, outputs)
         indices: list[int] = []
-        for kind, entry in form.entries:
+        for formal, (kind, entry) in zip(form.formals, form.entries, strict=True):
             if isinstance(entry, Ref):
                 indices.append(entry)
             elif entry is None:
-                indices.append(self.omitted(kind))
+                indices.append(self.omitted(kind, formal.rank[0] if formal.rank else 0))
             else:
                 assert isinstance(entry, int | float), f"{name} is given {entry!r}"
                 indices.append(self.scalar(kind, entry))

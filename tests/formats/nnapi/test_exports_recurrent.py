@@ -81,7 +81,10 @@ def check_devices(case, feeds_seed=0):
     """What runtimes make of the model that is written."""
     model = model_of(case.build, format=case.format, source=case.id)
     rng = np.random.default_rng(feeds_seed)
-    feeds = {v.name: rng.uniform(-1, 1, v.shape).astype(v.dtype.numpy) for v in model.inputs}
+    feeds = {}
+    for value in model.inputs:
+        shape = [d if isinstance(d, int) else BATCH for d in value.shape]
+        feeds[value.name] = rng.uniform(-1, 1, shape).astype(value.dtype.numpy)
     wanted = run_graph(model.graph, list(feeds.values()))
     written = to_nnapi(clone_model(model), feature_level=case.level)
     again = import_model(file.read(file.to_bytes(written.model), name=case.id))
@@ -163,7 +166,7 @@ def test_recurrences(name, way, level):
         assert counts_of(case)[LSTM] == 1
     case = NnapiCase(name, recurrence(op, PARTS[name], results=(0, 1, 2)), level=level)
     check_nnapi(case)
-    assert (counts_of(case)[LSTM] == 1) == (level > 3)
+    assert counts_of(case)[LSTM if level > 3 else "LSTM"] == (1 if level > 3 else STEPS)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -186,13 +189,59 @@ def test_activations(kind, activation, way, level):
     assert {LSTM, RNN} & set(counts_of(NnapiCase("activation", build, level=level)))
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", [name for name, parts in PARTS.items() if "norms" not in parts])
+def test_early_levels_have_single_steps(name, way):
+    op = Lstm(cell_clip=0.6, projection_clip=0.5, **WAYS[way])
+    case = NnapiCase(name, recurrence(op, PARTS[name], results=(0, 1, 2)), level=2)
+    check_nnapi(case)
+    assert counts_of(case)["LSTM"] == STEPS
+    check_devices(case)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_early_levels_have_single_steps_of_an_rnn(way):
+    case = NnapiCase("rnn", recurrence(Rnn(**WAYS[way]), ("states",), results=(0, 1)), level=2)
+    check_nnapi(case)
+    assert counts_of(case)["RNN"] == STEPS
+    check_devices(case)
+
+
+@pytest.mark.parametrize("kind", [Lstm, Rnn])
+def test_a_sequence_of_one_step_on_the_first_level(kind):
+    shape, results = (1, BATCH, DEPTH), (0, 1) if kind is Rnn else (0, 1, 2)
+    build = recurrence(kind(reverse=True), ("states",), results=results, shape=shape)
+    check_nnapi(NnapiCase("one", build, level=1))
+    assert counts_of(NnapiCase("one", build, level=1))[kind.__name__.upper()] == 1
+
+
+@pytest.mark.parametrize("kind", [Lstm, Rnn])
+@pytest.mark.parametrize("shape", [(STEPS, "n", DEPTH), ("n", DEPTH)], ids=["sequence", "step"])
+def test_any_number_of_sequences(kind, shape):
+    results = (0, 1) if kind is Rnn else (0, 1, 2)
+    build = recurrence(kind(), ("states",), results=results, shape=shape)
+    check_devices(NnapiCase("any", build, level=3))
+    check_devices(NnapiCase("any", build))
+
+
+@pytest.mark.parametrize("level", [2, 3, 8])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", [Lstm, Rnn])
+def test_weights_in_8_bits(kind, way, level):
+    build = recurrence(kind(**WAYS[way]), ("codes", "projection"), results=(0, 1))
+    check_nnapi(NnapiCase("codes", build, level=level))
+    assert {"LSTM", "RNN", LSTM, RNN} & set(counts_of(NnapiCase("codes", build, level=level)))
+
+
 @LEVELS
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("kind", [Lstm, Rnn])
 def test_single_steps(kind, reverse, level):
     build = recurrence(kind(reverse=reverse), ("states",), results=(0, 1), shape=(BATCH, DEPTH))
     check_nnapi(NnapiCase("step", build, level=level))
-    assert {LSTM, RNN} & set(counts_of(NnapiCase("step", build, level=level)))
+    name = kind.__name__.upper()
+    name = f"UNIDIRECTIONAL_SEQUENCE_{name}" if level > 3 else name
+    assert counts_of(NnapiCase("step", build, level=level))[name] == 1
 
 
 @pytest.mark.parametrize("way", WAYS)

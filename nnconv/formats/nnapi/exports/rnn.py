@@ -17,7 +17,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import Dim, TensorType
+from nnconv.ir.types import Dim, TensorType, static_shape
 from nnconv.ops.rnn import Lstm, Rnn
 from nnconv.ops.shape import Concat
 from nnconv.ops.slices import Slice
@@ -64,6 +64,18 @@ def _zeros(t: Target, x: Value, op: Lstm | Rnn, size: Dim) -> Input:
     row = t.const(np.zeros((1, size), np.float32))
     terms = {"input0": zeros, "input1": row, "activation": 0}
     return t.result("ADD", terms, TensorType(x.dtype, (batch, size)))
+
+
+_STATES_LEVEL = 4
+"""The first feature level whose sequences give states."""
+
+
+def _is_step(t: Target, x: Value) -> bool:
+    """Whether an operation of a single step is taken: later levels do without.
+
+    LSTM has a result that is room to work in, whose extents must be known.
+    """
+    return t.level < _STATES_LEVEL and len(static_shape(x.shape) or ()) == 2
 
 
 def _sequence(node: Node, t: Target, op: Lstm | Rnn, name: str, inputs: dict[str, Input]) -> None:
@@ -175,7 +187,7 @@ def _lstm_of_16_bits(node: Node, t: Target) -> None:
 
 
 def export_lstm(node: Node, t: Target) -> None:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM; on codes QUANTIZED_16BIT_LSTM."""
+    """UNIDIRECTIONAL_SEQUENCE_LSTM, LSTM; on codes QUANTIZED_16BIT_LSTM."""
     op = node.op
     assert isinstance(op, Lstm)
     if _is_16_bit(node, op):
@@ -200,13 +212,20 @@ def export_lstm(node: Node, t: Target) -> None:
         activation=_activation(t, op.activation),
         cell_clip=op.cell_clip,
         projection_clip=op.projection_clip,
-        time_major=op.time_major,
     )
+    if isinstance(cells, int) and _is_step(t, x):
+        gates = 3 if given[1] is None else 4
+        scratch = t.temp(TensorType(x.dtype, (*(x.shape or ())[:1], cells * gates)))
+        output, *states = (t.declare(v) for v in node.outputs)
+        named = {name: v for name, v in inputs.items() if v is not None or "norm" not in name}
+        t.operation("LSTM", named, [scratch, *states, output])
+        return
+    inputs["time_major"] = op.time_major
     _sequence(node, t, op, "UNIDIRECTIONAL_SEQUENCE_LSTM", inputs)
 
 
 def export_rnn(node: Node, t: Target) -> None:
-    """UNIDIRECTIONAL_SEQUENCE_RNN."""
+    """UNIDIRECTIONAL_SEQUENCE_RNN, RNN."""
     op = node.op
     assert isinstance(op, Rnn)
     x = _check(node, t, op)
@@ -219,7 +238,13 @@ def export_rnn(node: Node, t: Target) -> None:
         inputs["bias"] = t.const(np.zeros(units, x.dtype.numpy))
     if inputs["hidden_state"] is None:
         inputs["hidden_state"] = _zeros(t, x, op, units)
-    inputs.update(activation=_activation(t, op.activation), time_major=int(op.time_major))
+    inputs["activation"] = _activation(t, op.activation)
+    if _is_step(t, x):
+        inputs["hidden_state_in"] = inputs.pop("hidden_state")
+        output, state = node.outputs
+        t.emit("RNN", inputs, [state, output])
+        return
+    inputs["time_major"] = int(op.time_major)
     _sequence(node, t, op, "UNIDIRECTIONAL_SEQUENCE_RNN", inputs)
 
 
