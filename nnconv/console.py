@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnconv.conversion import ConversionReport
-    from nnconv.diff.verify import Verification
+    from nnconv.diff.outcome import Verification
     from nnconv.formats.summary import Summary
     from nnconv.ir import DType, Quant
     from nnconv.reach import CheckReport
@@ -306,7 +306,7 @@ def show_model(facts: Mapping[str, Any]) -> None:
 
 def show_verification(found: Verification) -> None:
     """Print how two models compare."""
-    from nnconv.diff.verify import HEADER
+    from nnconv.diff.outcome import HEADER
 
     print_table(found.title, HEADER, found.rows())
     for note in found.notes:

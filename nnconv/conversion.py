@@ -27,7 +27,7 @@ from nnconv.lowering import (
 if TYPE_CHECKING:
     import numpy as np
 
-    from nnconv.diff.verify import Verification
+    from nnconv.diff.outcome import Verification
     from nnconv.formats.written import Written
 
 

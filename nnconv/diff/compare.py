@@ -45,12 +45,15 @@ class Tolerance(NamedTuple):
         bound: that many steps, that share, or that difference.
         why: the reason, for people.
         share: of the largest expected value, which an ``absolute`` difference may have besides.
+        nudges: to how many half steps of float16 the roundings to halves on the way add up, where
+            these call for it; else 0.
     """
 
     kind: str
     bound: float
     why: str
     share: float = FLOAT_TOLERANCE
+    nudges: int = 0
 
 
 class Distance(NamedTuple):
@@ -60,11 +63,13 @@ class Distance(NamedTuple):
         max_abs: the largest difference; inf where one alone is nan or infinite.
         largest: the largest finite expected value, in size.
         wrong_form: how dtype or shape differ; empty when they agree.
+        rms: the root of the mean square of all differences; inf where ``max_abs`` is.
     """
 
     max_abs: float = 0.0
     largest: float = 0.0
     wrong_form: str = ""
+    rms: float = 0.0
 
     @property
     def relative(self) -> float:
@@ -90,7 +95,9 @@ def distance(actual: np.ndarray, expected: np.ndarray) -> Distance:
     equal = (seen == wanted) | (np.isnan(seen) & np.isnan(wanted))
     gap = np.where(finite & np.isfinite(seen), gap, np.where(equal, 0.0, np.inf))
     largest = np.abs(wanted[finite]).max(initial=0.0)
-    return Distance(float(gap.max()), float(largest))
+    with np.errstate(over="ignore"):
+        rms = float(np.sqrt(np.mean(np.square(gap))))
+    return Distance(float(gap.max()), float(largest), rms=rms)
 
 
 def tolerance_of(
@@ -201,15 +208,17 @@ def _share(
     for mark, why in eight_bits.items():
         if mark in trace.marks:
             return Tolerance("relative", DYNAMIC_TOLERANCE, why)
+    nudges = _root(trace.halves)
     rounded = trace.halves * HALF_STEP if rounds_apart else 0.0
     if rounded > HALF_TOLERANCE:
         why = "one runtime alone rounds every result on the way to 11 bits or fewer"
-        return Tolerance("relative", min(rounded, MOST_ROUNDED), why)
+        return Tolerance("relative", min(rounded, MOST_ROUNDED), why, nudges=nudges)
+    if value.dtype not in HALVES and Mark.HALVES not in trace.marks:
+        return None
+    why = "numbers of 11 bits or fewer on the way"
     if value.dtype in HALVES:
-        return Tolerance("relative", HALF_TOLERANCE, f"{value.dtype}: 11 bits or fewer")
-    if Mark.HALVES in trace.marks:
-        return Tolerance("relative", HALF_TOLERANCE, "numbers of 11 bits or fewer on the way")
-    return None
+        why = f"{value.dtype}: 11 bits or fewer"
+    return Tolerance("relative", HALF_TOLERANCE, why, nudges=nudges)
 
 
 def _wide_steps(trace: Trace) -> tuple[int, str]:
@@ -225,13 +234,17 @@ def _wide_steps(trace: Trace) -> tuple[int, str]:
 def _steps_in_a_row(trace: Trace) -> tuple[int, str]:
     """How many steps codes are off by where each result on the way may be rounded the other way.
 
-    Half steps of either sign, of so many results in a row, add up as the root of their number.
     The second result says why they are more than one.
     """
-    steps = max(1, math.ceil(math.sqrt(trace.codes) / 2))
+    steps = _root(trace.codes)
     if trace.coarse > steps:
         return math.ceil(trace.coarse), ", and a step before the last curve is that many behind it"
     return steps, "" if steps == 1 else ", in a row"
+
+
+def _root(count: int) -> int:
+    """What half steps of either sign, of so many results in a row, add up to: half their root."""
+    return max(1, math.ceil(math.sqrt(count) / 2))
 
 
 def judge(found: Distance, tolerance: Tolerance, spread: float) -> tuple[bool, float]:

@@ -9,16 +9,18 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from nnconv.diff.compare import Distance, Tolerance, distance, judge, tolerances_of
+from nnconv.diff.compare import tolerances_of
 from nnconv.diff.extents import known_shapes
 from nnconv.diff.inputs import random_array
 from nnconv.diff.meanings import meanings
+from nnconv.diff.outcome import OutputCheck, Verification, check_form, check_output, worse
+from nnconv.diff.sway import Sways, nudges_for, sways_of
 from nnconv.diff.worker import Job, Outcome
 from nnconv.errors import BackendError
 from nnconv.formats.hints import open_names, shapes_hint
@@ -54,97 +56,6 @@ KERNEL_SETS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 """The options under which a source runs: other kernels, which round otherwise."""
 
-HEADER = ("output", "largest difference", "allowed", "why", "")
-
-
-@dataclass
-class OutputCheck:
-    """How an output of the result compares with the source's.
-
-    Attributes:
-        name: the output.
-        passed: whether it agrees.
-        max_abs: the largest difference over all runs (steps, for quantized outputs).
-        max_rel_to_largest: that as a share of the largest expected value.
-        steps: ``max_abs`` for integers, else None.
-        tolerance: the largest difference allowed, where it came closest to failing.
-        tolerance_kind: ``steps``, ``relative``, ``absolute``, ``exact``, or ``form`` where type and
-            shape alone are compared.
-        why: the reason for the tolerance.
-        spread: how far the source's own kernel sets are apart; 0 where only one ran.
-        wrong_form: how dtype or shape differ; empty when they agree.
-    """
-
-    name: str
-    passed: bool
-    max_abs: float
-    max_rel_to_largest: float
-    steps: int | None
-    tolerance: float
-    tolerance_kind: str
-    why: str
-    spread: float
-    wrong_form: str = ""
-
-    def row(self) -> tuple[str, ...]:
-        """The cells that show it in a table."""
-        verdict = "agrees" if self.passed else "DIFFERS"
-        if self.wrong_form:
-            return self.name, self.wrong_form, "", "", verdict
-        if self.tolerance_kind == "form":
-            return self.name, "type and shape agree", "any numbers", self.why, verdict
-        unit = {"steps": " steps", "exact": ""}.get(self.tolerance_kind)
-        if unit is None:
-            seen = f"{self.max_abs:.2g} ({self.max_rel_to_largest:.1g} of the largest)"
-            return self.name, seen, f"{self.tolerance:.2g}", self.why, verdict
-        return self.name, f"{self.max_abs:g}{unit}", f"{self.tolerance:g}", self.why, verdict
-
-
-@dataclass
-class Verification:
-    """What comparing source and result gave.
-
-    Attributes:
-        passed: whether all outputs agree.
-        outputs: one entry an output.
-        source_device: what ran the source.
-        result_device: what ran the result.
-        seeds: the seed of each round of inputs.
-        runs: how many runs were compared.
-        notes: what a user should know besides.
-        called: what the title calls result and source.
-    """
-
-    passed: bool
-    outputs: list[OutputCheck]
-    source_device: str
-    result_device: str
-    seeds: list[int]
-    runs: int
-    notes: list[str] = field(default_factory=list)
-    called: tuple[str, str] = ("the result", "the source")
-
-    @property
-    def title(self) -> str:
-        """The outcome in one line."""
-        verdict = "verified" if self.passed else "DIFFERS"
-        count = "1 run" if self.runs == 1 else f"{self.runs} runs"
-        seeds = ", ".join(str(seed) for seed in self.seeds)
-        result, source = self.called
-        return (
-            f"{verdict}: {self.result_device} on {result} against {self.source_device} on "
-            f"{source}, {count}, seed {seeds}"
-        )
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """The table's rows, under ``HEADER``."""
-        return [check.row() for check in self.outputs]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The outcome as plain data."""
-        return asdict(self)
-
-
 End: TypeAlias = tuple[str, str, list[int | str | None] | None]
 """Name, type and shape of an input or output as written."""
 
@@ -173,9 +84,17 @@ class _Input(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """What the source gave: the results of each kernel set that ran."""
+    """What the source gave.
+
+    Attributes:
+        device: what ran it.
+        options: those under which it ran.
+        outcomes: the results of each kernel set that ran.
+        notes: what a user should know.
+    """
 
     device: str
+    options: dict[str, Any]
     outcomes: list[Outcome]
     notes: list[str]
 
@@ -208,9 +127,14 @@ def verify_conversion(
             )
             source = _run_source(jobs, report, model, rounds)
             result = jobs.wait(result_job)
+            found = _compare(report, model, source, result, seed)
+            if nudges := nudges_for(found.outputs):
+                run = partial(jobs.run, report.source, source.device, **source.options)
+                sways = sways_of(rounds, source.outcomes[0].results, run, nudges=nudges, seed=seed)
+                found = _compare(report, model, source, result, seed, sways)
         finally:
             jobs.end()
-    return _compare(report, model, source, result, seed)
+    return found
 
 
 def rounds_of(model: Model, seed: int) -> list[list[list[np.ndarray]]]:
@@ -319,6 +243,16 @@ class Jobs:
         """Wait for one, until the deadline."""
         return job.wait(self._deadline - time.monotonic())
 
+    def run(
+        self,
+        model: str,
+        device: str,
+        rounds: Sequence[Sequence[Sequence[np.ndarray]]],
+        **options: Any,
+    ) -> Outcome:
+        """Start one and wait for it."""
+        return self.wait(self.start(model, device, rounds, **options))
+
     def end(self) -> None:
         """End all that still run."""
         for job in self._started:
@@ -337,15 +271,14 @@ def _run_source(
     own = {} if report.source_format == "onnx" else options
     device = DEVICES[report.source_format]
     own = {**own, **one_thread(device)}
-    started = [
-        jobs.start(report.source, device, rounds, **kernels, **own)
-        for kernels in KERNEL_SETS[report.source_format]
-    ]
+    sets: list[dict[str, Any]] = [{**k, **own} for k in KERNEL_SETS[report.source_format]]
+    started = [jobs.start(report.source, device, rounds, **options) for options in sets]
     outcomes = [jobs.wait(job) for job in started]
     ran = [outcome for outcome in outcomes if outcome.ran]
     if ran:
         failed = [outcome.error for outcome in outcomes if not outcome.ran]
-        return _Source(device, ran, [f"one kernel set failed: {text}" for text in failed])
+        notes = [f"one kernel set failed: {text}" for text in failed]
+        return _Source(device, sets[outcomes.index(ran[0])], ran, notes)
     for outcome in outcomes:
         if outcome.crashed:
             raise _unverified(report, model, outcome.error)
@@ -355,7 +288,7 @@ def _run_source(
     if not substitute.ran:
         raise _unverified(report, model, f"{outcomes[0].error}; {substitute.error}")
     note = f"{device} can't run the source, nnconv's reference did: {outcomes[0].error}"
-    return _Source(SUBSTITUTE, [substitute], [note])
+    return _Source(SUBSTITUTE, options, [substitute], [note])
 
 
 def _unverified(report: Converted, model: Model, why: str) -> BackendError:
@@ -372,7 +305,12 @@ def one_thread(device: str) -> dict[str, Any]:
 
 
 def _compare(
-    report: Converted, model: Model, source: _Source, result: Outcome, seed: int
+    report: Converted,
+    model: Model,
+    source: _Source,
+    result: Outcome,
+    seed: int,
+    sways: Sways | None = None,
 ) -> Verification:
     notes = list(source.notes)
     device = DEVICES[report.target_format]
@@ -412,9 +350,10 @@ def _compare(
                     continue
                 if tolerances[i].kind == "form":
                     shape = None if value.name in report.moved_io else value.shape
-                    seen = _check_form(name, array, wanted[0], shape, tolerances[i].why)
+                    seen = check_form(name, array, wanted[0], shape, tolerances[i].why)
                 else:
-                    seen = check_output(name, array, wanted, tolerances[i])
+                    sway = sways[number][step][i] if sways else None
+                    seen = check_output(name, array, wanted, tolerances[i], sway=sway)
                 checks[i] = worse(checks[i], seen)
     found_checks = [check for check in checks if check is not None]
     passed = all(check.passed for check in found_checks)
@@ -440,55 +379,3 @@ def _settled(model: Model, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 def _is_nothing(array: np.ndarray) -> bool:
     """Whether an array has elements, and all of them are nan."""
     return bool(array.size and array.dtype.kind == "f" and np.isnan(array).all())
-
-
-def check_output(
-    name: str, array: np.ndarray, wanted: Sequence[np.ndarray], tolerance: Tolerance
-) -> OutputCheck:
-    """Compare an array with what each kernel set of the source gave: it may agree with any."""
-    spread = max((distance(w, wanted[0]).max_abs for w in wanted[1:]), default=0.0)
-    spread = spread if np.isfinite(spread) else 0.0
-    found = min((distance(array, w) for w in wanted), key=lambda d: d.max_abs)
-    passed, bound = judge(found, tolerance, spread)
-    why = tolerance.why
-    if spread > judge(found, tolerance, 0.0)[1]:
-        why = "the source's own kernel sets are that far apart"
-    return OutputCheck(
-        name=name,
-        passed=passed,
-        max_abs=found.max_abs,
-        max_rel_to_largest=found.relative,
-        steps=_steps(found, array),
-        tolerance=bound,
-        tolerance_kind=tolerance.kind,
-        why=why,
-        spread=spread,
-        wrong_form=found.wrong_form,
-    )
-
-
-def _check_form(
-    name: str, array: np.ndarray, wanted: np.ndarray, shape: Shape, why: str
-) -> OutputCheck:
-    """Compare type and shape; extents that aren't known beforehand may depend on the numbers."""
-    extents = shape if shape is not None and len(shape) == wanted.ndim else wanted.shape
-    likened = wanted
-    if array.ndim == wanted.ndim:
-        pairs = zip(array.shape, wanted.shape, extents, strict=True)
-        likened = np.empty([w if isinstance(d, int) else a for a, w, d in pairs], wanted.dtype)
-    form = distance(array, likened).wrong_form
-    return OutputCheck(name, not form, 0.0, 0.0, None, 0.0, "form", why, 0.0, form)
-
-
-def _steps(found: Distance, array: np.ndarray) -> int | None:
-    whole = array.dtype.kind in "iub" and np.isfinite(found.max_abs)
-    return int(found.max_abs) if whole else None
-
-
-def worse(a: OutputCheck | None, b: OutputCheck) -> OutputCheck:
-    """The one of two that is nearer to failing."""
-    if a is None or (a.passed and not b.passed):
-        return b
-    if b.passed and not a.passed:
-        return a
-    return b if b.max_abs * (a.tolerance or 1.0) > a.max_abs * (b.tolerance or 1.0) else a

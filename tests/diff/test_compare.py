@@ -195,6 +195,7 @@ def test_halves_in_a_row_that_one_runtime_rounds_are_given_each_rounding():
     found = tolerance_of(output, graph, rounds_apart=True)
     assert (found.kind, found.bound) == ("relative", 40 * HALF_STEP)
     assert "rounds every result" in found.why
+    assert found.nudges == 4  # half the root of 40
     many = halves_in_a_row(5000)
     assert tolerance_of(many.outputs[0], many, rounds_apart=True).bound == MOST_ROUNDED
     few = halves_in_a_row(3)
