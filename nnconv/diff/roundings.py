@@ -141,12 +141,13 @@ def has_wide_codes(value: Value) -> bool:
     return value.type.has_codes and value.dtype is DType.INT16
 
 
-def traces_of(graph: Graph, given: Traces | None = None) -> dict[Value, Trace]:
+def traces_of(graph: Graph, given: Traces | None = None, *, turns: int = 2) -> dict[Value, Trace]:
     """The trace of each value that a node of the graph gives.
 
     Args:
         graph: the graph.
         given: those of its inputs, where they have any.
+        turns: how many of a loop count. Loops within loops have those of the outer one.
     """
     traces = dict(given or {})
     for node in graph.nodes:
@@ -156,7 +157,7 @@ def traces_of(graph: Graph, given: Traces | None = None) -> dict[Value, Trace]:
         joined = _joined(trace for _, trace in before)
         marks = (joined.marks & ~Mark.WHOLE) | _marks(node)
         step = max((_step(v, trace) for v, trace in before), default=0.0)
-        inner = _of_bodies(node, traces) if node.bodies else ()
+        inner = _of_bodies(node, traces, turns) if node.bodies else ()
         for value in node.outputs:
             found = _behind(node, value, joined._replace(marks=marks, step=step), traces)
             traces[value] = _joined((found, inner[value.index])) if inner else found
@@ -172,21 +173,21 @@ def _joined(traces: Iterable[Trace]) -> Trace:
     return Trace(marks, *numbers)  # type: ignore[arg-type] # each is of its own field
 
 
-def _of_bodies(node: Node, traces: Traces) -> list[Trace]:
-    """What lies in the bodies on the way to each result; a loop's come twice, as turns do."""
+def _of_bodies(node: Node, traces: Traces, turns: int) -> list[Trace]:
+    """What lies in the bodies on the way to each result."""
     operands = node.inputs[1:] if isinstance(node.op, If) else node.inputs
     given = [_NOTHING if v is None else traces.get(v, _NOTHING) for v in operands]
     if isinstance(node.op, If):
-        ends = (_of_body(body, given) for body in node.bodies)
+        ends = (_of_body(body, given, turns) for body in node.bodies)
         return [_joined(pair) for pair in zip(*ends, strict=True)]
     turn = node.bodies[-1]
-    for _ in range(2):
-        given = [_joined(pair) for pair in zip(given, _of_body(turn, given), strict=True)]
+    for _ in range(turns):
+        given = [_joined(pair) for pair in zip(given, _of_body(turn, given, 1), strict=True)]
     return given
 
 
-def _of_body(body: Graph, given: Sequence[Trace]) -> list[Trace]:
-    traces = traces_of(body, dict(zip(body.inputs, given, strict=True)))
+def _of_body(body: Graph, given: Sequence[Trace], turns: int) -> list[Trace]:
+    traces = traces_of(body, dict(zip(body.inputs, given, strict=True)), turns=turns)
     return [traces.get(value, _NOTHING) for value in body.outputs]
 
 
