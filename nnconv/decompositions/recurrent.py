@@ -198,7 +198,7 @@ class _Side:
             return None
         return _ACTIVATIONS.get(names[-1])
 
-    def run(self, x: Value, activation: Activation) -> tuple[Value, ...]:
+    def run(self, x: Value, activation: Activation, *, reverse: bool) -> tuple[Value, ...]:
         """All steps of this direction as one op: the sequence and the last states."""
         n, b = self.size, self.b
         rows = range(0, self.op.gates * n, n)
@@ -206,7 +206,7 @@ class _Side:
         biases = [self._bias(at, at + n) for at in rows]
         if isinstance(self.op, RnnLayer):
             operands = [x, weights[0], recurrent[0], biases[0], self._given_state(5)]
-            return b.add_many(Rnn(activation=activation), operands)
+            return b.add_many(Rnn(activation=activation, reverse=reverse), operands)
         peepholes: list[Value | None] = [None] * 3
         if self.given[7] is not None:
             i, o, f = (self.rows(7, at, at + n) for at in rows[:3])
@@ -221,7 +221,7 @@ class _Side:
         projection: list[Value | None] = [None, None]
         states = [self._given_state(place) for place in (5, 6)]
         operands = [x, *gates[0], *gates[1], *peepholes, *gates[2], *projection, *states]
-        return b.add_many(Lstm(activation=activation), operands)
+        return b.add_many(Lstm(activation=activation, reverse=reverse), operands)
 
     def _negative(self, value: Value | None) -> Value | None:
         return None if value is None else self.b.add(e.Neg(), [value])
@@ -338,11 +338,7 @@ def as_sequences(node: Node, b: Builder) -> Sequence[Value] | None:
     directions: list[list[Value | None]] = []
     for side, reverse, activation in zip(sides, op.directions, activations, strict=True):
         assert activation is not None
-        data = b.add(Reverse(axes=(0,)), [x]) if reverse else x
-        sequence, *last = side.run(data, activation)
-        if reverse:
-            sequence = b.add(Reverse(axes=(0,)), [sequence])
-        directions.append([sequence, *last])
+        directions.append([*side.run(x, activation, reverse=reverse)])
     return _results(node, b, directions)
 
 

@@ -256,7 +256,9 @@ def turned_around(node: Node, b: Builder) -> Sequence[Value] | None:
     if found is None or not found[0].reverse:
         return None
     op, x, time = found
-    turn, single = Reverse(axes=(time,)), time < 0 or (x.shape or ())[time] == 1
+    if time >= 0 and not b.means.recurrences:
+        return None  # the steps can begin with the last one
+    turn, single = Reverse(axes=(time,)), time < 0
     data = x if single else b.add(turn, [x])
     sequence, *last = b.add_many(op.replace(reverse=False), [data, *node.inputs[1:]])
     return [sequence if single else b.add(turn, [sequence]), *last]

@@ -110,6 +110,15 @@ def test_layers_of_known_steps(name, results, level):
 
 
 @pytest.mark.parametrize("name", LAYERS)
+def test_layers_of_early_levels(name):
+    op, given = LAYERS[name]
+    case = NnapiCase(name, layer(op, given=given, results=(0, 1, 2)), level=2)
+    check_nnapi(case)
+    single = "RNN" if isinstance(op, RnnLayer) else "LSTM"
+    assert counts_of(case)[single] == STEPS * len(op.directions)
+
+
+@pytest.mark.parametrize("name", LAYERS)
 def test_layers_run(name):
     op, given = LAYERS[name]
     check_devices(NnapiCase(name, layer(op, given=given, results=(0, 1)), level=3))
