@@ -132,7 +132,7 @@ def read_array(name: str, path: Path) -> np.ndarray:
         return npy.read(path)
     except OSError as error:
         why = error.strerror or str(error)
-    except npy.WrongFileError as error:
+    except (npy.WrongFileError, ValueError) as error:  # of a name that no file can have
         why = str(error)
     raise UsageError(
         f"--input {name}: {path} can't be read as .npy: {why}",

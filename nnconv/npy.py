@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from pathlib import Path
 from tokenize import TokenError
+from typing import BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -28,26 +29,30 @@ def read(path: Path) -> np.ndarray:
     """The array in an .npy file.
 
     Raises:
-        OSError: the file can't be read.
+        OSError, ValueError: the file can't be read, or none can have its name.
         WrongFileError: it holds no array of numbers.
     """
-    try:
-        with path.open("rb") as file:
-            start = file.read(len(npy_format.MAGIC_PREFIX))
-            if start.startswith(b"PK"):
-                raise WrongFileError("it is an archive, such as .npz files are")
-            if start != npy_format.MAGIC_PREFIX:
-                raise WrongFileError("it doesn't begin as .npy files do")
-            file.seek(0)
-            read_header = _HEADERS.get(npy_format.read_magic(file))
-            if read_header is not None and read_header(file)[2].hasobject:
-                raise WrongFileError("it holds Python objects, not numbers")
-            file.seek(0)
-            return npy_format.read_array(file, allow_pickle=False)
-    except MemoryError as error:
-        raise WrongFileError("memory can't hold as many elements as it states") from error
-    except _BROKEN as error:
-        raise WrongFileError("it is broken, or ends before its last element") from error
+    with path.open("rb") as file:
+        try:
+            return _array_of(file)
+        except MemoryError as error:
+            raise WrongFileError("memory can't hold as many elements as it states") from error
+        except _BROKEN as error:
+            raise WrongFileError("it is broken, or ends before its last element") from error
+
+
+def _array_of(file: BinaryIO) -> np.ndarray:
+    start = file.read(len(npy_format.MAGIC_PREFIX))
+    if start.startswith(b"PK"):
+        raise WrongFileError("it is an archive, such as .npz files are")
+    if start != npy_format.MAGIC_PREFIX:
+        raise WrongFileError("it doesn't begin as .npy files do")
+    file.seek(0)
+    read_header = _HEADERS.get(npy_format.read_magic(file))
+    if read_header is not None and read_header(file)[2].hasobject:
+        raise WrongFileError("it holds Python objects, not numbers")
+    file.seek(0)
+    return npy_format.read_array(file, allow_pickle=False)
 
 
 def read_numbered(path: Path, stem: str) -> list[np.ndarray]:

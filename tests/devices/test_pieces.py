@@ -80,7 +80,10 @@ def assert_same(found, wanted):
     assert len(found) == len(wanted)
     for one, other in zip(found, wanted, strict=True):
         assert one.dtype == other.dtype
-        np.testing.assert_array_equal(one, other)
+        if one.dtype.kind == "f":  # what lies in memory otherwise is summed in another order
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(one, other)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
