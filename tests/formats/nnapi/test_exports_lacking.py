@@ -278,3 +278,16 @@ def test_parts_are_strided_slices_on_level_2(kind, axis, sizes):
 
     check_nnapi(NnapiCase("split", build, operations={"STRIDED_SLICE": 3}, level=2))
     check_nnapi(NnapiCase("split", build, refused="STRIDED_SLICE needs feature level 2", level=1))
+
+
+@pytest.mark.parametrize("shape", [(5,), (None,), (5, 2)], ids=str)
+@pytest.mark.parametrize("level", [1, 2])
+def test_elements_are_looked_up_on_early_levels(level, shape):
+    def build(b: Builder):
+        x, places = b.input("x", F32, shape), b.input("places", I32, (3,))
+        return b.add(Gather(axis=0), [x, places])
+
+    data = np.arange(np.prod((5, *shape[1:])), dtype=np.float32).reshape(5, *shape[1:])
+    feeds = [data, np.array([3, 0, 4], np.int32)]
+    counts = {"EMBEDDING_LOOKUP": 1, **({"RESHAPE": 2} if len(shape) == 1 else {})}
+    check_nnapi(NnapiCase("looked-up", build, feeds, operations=counts, level=level))

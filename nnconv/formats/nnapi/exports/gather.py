@@ -25,7 +25,7 @@ def export_gather(node: Node, t: Target) -> None:
         t.emit("GATHER", _inputs(node, t.const(_front(indices.data, extent))), y)
         return
     if t.level < _GATHERS and op.axis == 0 and len(indices.shape or ()) == 1:
-        t.emit("EMBEDDING_LOOKUP", {"lookups": t.index(indices), "values": x}, y)
+        _look_up(t, x, indices, y)
         return
     if indices.shape == () and len(x.shape or ()) > 1:
         # a scalar is a vector of one element here, so a dimension is left
@@ -35,6 +35,21 @@ def export_gather(node: Node, t: Target) -> None:
         t.take_out(row, op.axis, y)
         return
     t.emit("GATHER", _inputs(node, t.index(indices)), y)
+
+
+def _look_up(t: Target, x: Value, indices: Value, y: Value) -> None:
+    """EMBEDDING_LOOKUP of rows; a vector's elements are rows of one element."""
+    if x.type.rank != 1:
+        t.emit("EMBEDDING_LOOKUP", {"lookups": t.index(indices), "values": x}, y)
+        return
+    column = t.result("RESHAPE", {"input": x, "shape": t.ints([-1, 1])}, _column(x))
+    found = {"lookups": t.index(indices), "values": column}
+    picked = t.result("EMBEDDING_LOOKUP", found, _column(y))
+    t.emit("RESHAPE", {"input": picked, "shape": t.ints([-1])}, y)
+
+
+def _column(vector: Value) -> TensorType:
+    return TensorType(vector.dtype, (*(vector.shape or ()), 1), vector.quant)
 
 
 def _is_negative(indices: Value) -> bool:
