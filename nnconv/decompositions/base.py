@@ -26,7 +26,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op, QuantRule
-from nnconv.ir.types import Shape, TensorType, element_count, merge_shapes
+from nnconv.ir.types import Shape, TensorType, element_count, merge_shapes, static_shape
 from nnconv.ops.quantize import Bitcast, Dequantize
 from nnconv.ops.shape import Fill, Identity
 
@@ -194,11 +194,23 @@ def _grows(node: Node) -> bool:
     return any((element_count(v.shape) or 0) > taken for v in node.outputs)
 
 
+def _is_empty(node: Node) -> bool:
+    """Whether none of a node's results has elements."""
+    shapes = [static_shape(value.shape) for value in node.outputs]
+    return bool(shapes) and all(shape is not None and 0 in shape for shape in shapes)
+
+
 def _folded(builder: Recorder, evaluate: Evaluate) -> list[Node]:
-    """The nodes added, less those whose operands are constants: these become constants."""
+    """The nodes added, less those whose operands are constants: these become constants.
+
+    So do results without elements, whatever they come of.
+    """
     left: list[Node] = []
     for node in builder.added:
-        constant = node.inputs and all(v is None or v.data is not None for v in node.inputs)
+        empty = _is_empty(node)
+        constant = empty or (
+            node.inputs and all(v is None or v.data is not None for v in node.inputs)
+        )
         stays = node.bodies or node.op.draws or isinstance(node.op, Dequantize | Bitcast)
         if not constant or stays:
             left.append(node)
@@ -212,7 +224,10 @@ def _folded(builder: Recorder, evaluate: Evaluate) -> list[Node]:
         if isinstance(node.op, Identity) and node.outputs[0] in builder.graph.outputs:
             left.append(node)
             continue
-        arrays = evaluate(node, [None if v is None else v.data for v in node.inputs])
+        if empty:
+            arrays = [np.empty(static_shape(v.shape) or (), v.dtype.numpy) for v in node.outputs]
+        else:
+            arrays = evaluate(node, [None if v is None else v.data for v in node.inputs])
         for value, array in zip(node.outputs, arrays, strict=True):
             kind = TensorType(value.dtype, tuple(array.shape), value.quant)
             known = Value(value.name, kind, data=array, origin=value.origin)

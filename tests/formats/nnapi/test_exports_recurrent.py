@@ -26,8 +26,8 @@ LEVELS = pytest.mark.parametrize("level", [3, 4, 8])
 RESULTS = pytest.mark.parametrize("results", [(0,), (1,), (0, 1), (0, 1, 2)], ids=str)
 
 
-def layer(op, *, given=(), results=(0,), steps=STEPS, lengths=None, dtype=F32):
-    """An ONNX layer; of its optional operands those that are named."""
+def layer(op, *, given=(), results=(0,), steps=STEPS, lengths=None, dtype=F32, known=True):
+    """An ONNX layer; of its optional operands those that are named, of weights known or not."""
 
     def build(b: Builder):
         sides, rows = len(op.directions), op.gates * CELLS
@@ -43,6 +43,8 @@ def layer(op, *, given=(), results=(0,), steps=STEPS, lengths=None, dtype=F32):
             peepholes = numbers(b, sides, 3 * CELLS, dtype=dtype)
             operands["peepholes"] = peepholes if "peepholes" in given else None
         weights = [numbers(b, sides, rows, n, dtype=dtype) for n in (DEPTH, CELLS)]
+        if not known:
+            weights = [b.input(f"w{i}", dtype, w.shape) for i, w in enumerate(weights)]
         found = b.add_many(op, [x, *weights, *operands.values()])
         return [found[i] for i in results if i < len(found)]
 
@@ -130,6 +132,18 @@ def test_layers_run(name):
 def test_the_number_of_steps_makes_no_more_operations(op, steps):
     check_nnapi(NnapiCase("long", layer(op, steps=steps), level=3))
     assert counts_of(NnapiCase("long", layer(op, steps=steps), level=3)).total() == 2
+
+
+@LEVELS
+@pytest.mark.parametrize("op", [LSTM_LAYER, RNN_LAYER, GruLayer(functions=functions(*PLAIN[:2]))])
+def test_layers_of_no_steps_whose_weights_are_not_known(op, level):
+    case = NnapiCase("none", layer(op, steps=0, given=("output",), results=(0, 1), known=False))
+    model = model_of(case.build, format=case.format, source=case.id)
+    rng = np.random.default_rng(case.seed)
+    feeds = [rng.standard_normal(value.shape).astype(np.float32) for value in model.inputs]
+    again = import_model(to_nnapi(clone_model(model), feature_level=level).model)
+    for got, want in zip(run_graph(again.graph, feeds), run_graph(model.graph, feeds), strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 @LEVELS
