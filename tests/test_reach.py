@@ -169,6 +169,23 @@ def test_each_node_is_listed_once_with_the_reasons_of_its_parts(picked):
     assert erf.why.startswith("NNAPI has no Erf; ")
 
 
+def test_no_value_is_named_that_has_no_name(tmp_path):
+    """The first result of a layer has none where nobody asks for it, nor have those of its parts."""
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
+        for name, dims in (("x", (2, 3, 4)), ("w", (1, 20, 4)), ("r", (1, 20, 5)), ("h", (1, 3, 5)))
+    ]
+    ends.append(helper.make_tensor_value_info("n", TensorProto.INT32, (3,)))
+    layer = helper.make_node("LSTM", ["x", "w", "r", "", "n"], ["", "h"], hidden_size=5)
+    graph = helper.make_graph([layer], "g", [*ends[:3], ends[4]], [ends[3]])
+    path = tmp_path / "layer.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)]), path)
+    (found,) = nnconv.check(path, "nnapi", feature_level=2).obstacles
+    assert found.where == "op #0 LSTM (`h`)"
+    assert "a value on the way is TENSOR_BOOL8" in found.why
+    assert "``" not in found.why
+
+
 def test_what_reads_a_stand_in_is_not_to_blame(picked):
     """Where may choose by truth values at no level that lacks them: Less is what fails."""
     found = nnconv.check(picked, "nnapi", feature_level=1).obstacles

@@ -294,13 +294,13 @@ class GraphExport(ABC):
 def _item_of(node: Node, source: Node, refusal: Refused, hint: str) -> UnsupportedItem:
     """What is told of a refused node, a part of the graph's own node ``source``."""
     origin, op = source.origin, source.op.name
-    name = source.outputs[0].name if source.outputs else ""
-    why = refusal.why
+    name = next((value.name for value in source.outputs if value.name), "")
+    why = refusal.why.replace("``", "a value on the way")  # parts give some that have no name
     if node is not source and node.op.name.lower() not in why.lower().replace("_", ""):
         why = f"{node.op.name}: {why}"
     return UnsupportedItem(
         op=op,
-        where=f"{str(origin) or op} (`{name}`)",
+        where=f"{str(origin) or op} (`{name}`)" if name else str(origin) or op,
         why=why,
         reason=refusal.reason,
         hint=refusal.hint or hint,
