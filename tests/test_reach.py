@@ -170,7 +170,7 @@ def test_each_node_is_listed_once_with_the_reasons_of_its_parts(picked):
 
 
 def test_no_value_is_named_that_has_no_name(tmp_path):
-    """The first result of a layer has none where nobody asks for it, nor have those of its parts."""
+    """The first result of a layer has none where nobody reads it, nor have those of its parts."""
     ends = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
         for name, dims in (("x", (2, 3, 4)), ("w", (1, 20, 4)), ("r", (1, 20, 5)), ("h", (1, 3, 5)))
