@@ -24,7 +24,7 @@ from nnconv.errors import NnconvError
 from nnconv.formats.atomic import replacing
 from nnconv.formats.safetensors import map_file
 
-FORMAT = 4
+FORMAT = 5
 
 NOTE = "entry"
 """The note lies beside a file of this name, which isn't there."""

@@ -12,7 +12,7 @@ from nnconv.formats.nnapi.types import OperandCode
 from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand
 from nnconv.ir.graph import Model as IrModel
 from nnconv.runtime.core.program import Shapes
-from nnconv.runtime.core.source import content, digest_of, frozen_inputs, numbers
+from nnconv.runtime.core.source import digest_of, frozen_inputs, numbers
 from nnconv.runtime.nnapi.support import has_loops
 
 SETTINGS = frozenset(
@@ -83,9 +83,9 @@ class ModelSource:
 
     def fingerprint(self) -> bytes:
         """A digest of the model and all its constants."""
-        return digest_of(self._texts())
+        return digest_of(self._parts())
 
-    def _texts(self) -> Iterator[bytes]:
+    def _parts(self) -> Iterator[bytes | np.ndarray]:
         if self._model.relaxed:
             yield b"relaxed"
         for label, graph in self._model.graphs():
@@ -104,7 +104,7 @@ class ModelSource:
                     yield numbers(quant.scales)
                 data = operand.data
                 if data is not None:
-                    yield from content(data)
+                    yield data
 
 
 def _changed(operand: Operand, dimensions: tuple[int, ...]) -> Operand:

@@ -11,7 +11,7 @@ from nnconv.formats.nnrt.types import DataType
 from nnconv.formats.nnrt.wire import Graph, Tensor
 from nnconv.ir.graph import Model as IrModel
 from nnconv.runtime.core.program import Shapes
-from nnconv.runtime.core.source import content, digest_of, frozen_inputs, numbers
+from nnconv.runtime.core.source import digest_of, frozen_inputs, numbers
 
 SETTINGS = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 """The types of inputs that may say how an operation works, besides data."""
@@ -65,9 +65,9 @@ class ModelSource:
 
     def fingerprint(self) -> bytes:
         """A digest of the model and all its constants."""
-        return digest_of(self._texts())
+        return digest_of(self._parts())
 
-    def _texts(self) -> Iterator[bytes]:
+    def _parts(self) -> Iterator[bytes | np.ndarray]:
         graph = self._graph
         yield f"nnrt {graph.api} {graph.inputs} {graph.outputs}\n".encode()
         for operation in graph.operations:
@@ -83,7 +83,7 @@ class ModelSource:
                 yield numbers(tensor.quant.scales)
                 yield numbers(tensor.quant.zero_points)
             if tensor.data is not None:
-                yield from content(tensor.data)
+                yield tensor.data
 
 
 def _changed(tensor: Tensor, dimensions: tuple[int, ...], data: np.ndarray | None = None) -> Tensor:
