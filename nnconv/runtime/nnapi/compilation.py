@@ -183,7 +183,7 @@ class Compilation:
         slot = None
         if self._caching is not None:
             folder, token = self._caching
-            slot = CacheSlot(folder, token + bytes([self.preference]), source.fingerprint())
+            slot = CacheSlot(folder, token + bytes([self.preference]), self.model.fingerprint())
         names = [device.get_name() for device in self.devices or all_devices()]
         program = Program(source, names, cache=slot)
         self._demand_time(start)

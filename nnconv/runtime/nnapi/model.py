@@ -31,6 +31,7 @@ from nnconv.runtime.nnapi.errors import (
     listed,
     null,
 )
+from nnconv.runtime.nnapi.source import ModelSource
 from nnconv.runtime.nnapi.support import supported
 from nnconv.runtime.nnapi.types import (
     MOST_BYTES,
@@ -68,6 +69,7 @@ class Model:
         self._bodies: dict[int, int] = {}
         self._kept: list[Model] = []
         self._in_memory: dict[int, tuple[Memory, int]] = {}
+        self._fingerprint = b""
 
     @classmethod
     @call
@@ -291,6 +293,12 @@ class Model:
         """
         self._demand_open()
         self.wire.relaxed = flag(allow, "allow")
+
+    def fingerprint(self) -> bytes:
+        """What tells a finished model from others: worked out once, as it stays what it is."""
+        if not self._fingerprint:
+            self._fingerprint = ModelSource(self.wire).fingerprint()
+        return self._fingerprint
 
     @call
     def finish(self) -> None:
