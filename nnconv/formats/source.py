@@ -7,10 +7,9 @@ results are found.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import zip_longest
-from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar
 
@@ -48,15 +47,34 @@ class NotConvertible(Exception):  # noqa: N818 - a refusal that the driver colle
         self.items = items
 
 
-def gather_importers(package: ModuleType) -> dict[str, Callable[[Any], None]]:
-    """Every importer by the op's name, from the ``IMPORTERS`` of a package's modules."""
-    table: dict[str, Callable[[Any], None]] = {}
-    for module in iter_modules(package.__path__):
-        family = import_module(f"{package.__name__}.{module.name}")
-        for name, importer in family.IMPORTERS.items():
-            assert name not in table, f"two importers of {name}"
-            table[name] = importer
-    return table
+class Importers(Mapping[str, Callable[[Any], None]]):
+    """A format's importers by the op's name; a family's file is loaded when one of its ops is.
+
+    The package has the files, each with a table ``IMPORTERS``, and says in ``OPS`` which ops are in
+    which.
+    """
+
+    def __init__(self, package: ModuleType) -> None:
+        """Load none of them."""
+        self._package = package.__name__
+        self._families = {op: stem for stem, ops in package.OPS.items() for op in ops.split()}
+        self._found: dict[str, Callable[[Any], None]] = {}
+
+    def __getitem__(self, op: str) -> Callable[[Any], None]:
+        found = self._found.get(op)
+        if found is None:
+            family = import_module(f"{self._package}.{self._families[op]}")
+            found = self._found[op] = family.IMPORTERS[op]
+        return found
+
+    def __contains__(self, op: object) -> bool:
+        return op in self._families
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._families)
+
+    def __len__(self) -> int:
+        return len(self._families)
 
 
 class OpSource(ABC):

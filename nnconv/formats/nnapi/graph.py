@@ -49,6 +49,7 @@ class GraphImport(StepImport):
         self.source = source
         self._omitted = frozenset(omitted)
         self._shapes = shapes or {}
+        self._types: dict[int, TensorType] = {}
         places = [*source.inputs, *source.outputs]
         kinds = ["input"] * len(source.inputs) + ["output"] * len(source.outputs)
         counters = [*range(len(source.inputs)), *range(len(source.outputs))]
@@ -96,8 +97,7 @@ class GraphImport(StepImport):
         return operand.lifetime is Lifetime.NO_VALUE or index in self._omitted
 
     @staticmethod
-    def type_of(operand: Operand) -> TensorType:
-        """What the model says of an operand: dtype, shape, quantization."""
+    def _type_of(operand: Operand) -> TensorType:
         shape: Shape = tuple(extent or None for extent in operand.dimensions)
         if not operand.is_scalar and not operand.dimensions:
             shape = None
@@ -111,7 +111,10 @@ class GraphImport(StepImport):
 
     def stated(self, index: int) -> TensorType:
         """What the model says of an operand."""
-        return self.type_of(self.source.operands[index])
+        found = self._types.get(index)
+        if found is None:
+            found = self._types[index] = self._type_of(self.source.operands[index])
+        return found
 
     def is_binding(self, index: int) -> bool:
         """Whether the extents that the model states of a result must be right."""
@@ -123,7 +126,7 @@ class GraphImport(StepImport):
         return self.source.operands[index].data
 
     def _add_input(self, index: int, given: TensorType | None) -> None:
-        kind = self.type_of(self.source.operands[index])
+        kind = self.stated(index)
         if given is not None:
             kind = TensorType(kind.dtype, given.shape, kind.quant)
         if index in self._shapes:

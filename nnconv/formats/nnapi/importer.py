@@ -25,7 +25,7 @@ from nnconv.formats.nnapi.extents import extent_faults
 from nnconv.formats.nnapi.table import Match
 from nnconv.formats.nnapi.types import ZERO_POINTS, FuseCode
 from nnconv.formats.nnapi.wire import Lifetime, Operand, Operation
-from nnconv.formats.source import Integer, NotConvertible, gather_importers
+from nnconv.formats.source import Importers, Integer, NotConvertible
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Activation, Layout
 from nnconv.ir.quant import Quant
@@ -47,9 +47,9 @@ ACTIVATIONS = {
 
 
 @cache
-def importers() -> dict[str, Importer]:
-    """Every importer by the operation's name, gathered from the family modules."""
-    return gather_importers(op_package)
+def importers() -> Importers:
+    """Every importer by the operation's name."""
+    return Importers(op_package)
 
 
 class Source(StepSource):
@@ -132,7 +132,7 @@ class Source(StepSource):
             if operand.lifetime is Lifetime.NO_VALUE:
                 raise self.fail(f"input {name} is left out")
             raise self.unsupported(f"{name} is computed at run time")
-        number = operand.data.reshape(-1)[0].item()
+        number = operand.data.item(0)
         if formal.values is not None and number not in formal.values:
             raise self.fail(f"{name} is {number}, allowed are {list(formal.values)}")
         return number
@@ -167,7 +167,7 @@ class Source(StepSource):
         operand = self.output(index)
         if operand.type not in ZERO_POINTS:
             return None
-        stated = Quant.per_tensor(operand.scale, operand.zero_point)
+        stated = self.scope.stated(self.outputs[index]).quant
         fixed = self.match.outputs[index].quant
         wanted = fixed.get(operand.type.name, fixed.get("any"))
         given = None if wanted is None else Quant.per_tensor(*wanted)

@@ -12,10 +12,10 @@ from nnconv.formats.calls import imported, shapes_by_index
 from nnconv.formats.findings import BrokenModelError
 from nnconv.formats.marks import RELAXED
 from nnconv.formats.nnapi import file, pytorch, pytorch_archive
+from nnconv.formats.nnapi.branching import check_branching
 from nnconv.formats.nnapi.check import check
 from nnconv.formats.nnapi.detect import ARCHIVE, STREAM, kind_of
 from nnconv.formats.nnapi.graph import GraphImport
-from nnconv.formats.nnapi.imports.control import check_branching
 from nnconv.formats.nnapi.table import NO_VALUE, match
 from nnconv.formats.nnapi.types import NEWEST_LEVEL
 from nnconv.formats.nnapi.wire import Model as WireModel

@@ -49,5 +49,5 @@ def _description(model: Model, path: str) -> str:
 
 
 def _tensor(scope: GraphImport, index: int) -> TensorSummary:
-    kind = scope.type_of(scope.source.operands[index])
+    kind = scope.stated(index)
     return TensorSummary(scope.name_of(index), kind.dtype, kind.shape, kind.quant)

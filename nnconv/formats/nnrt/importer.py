@@ -19,7 +19,7 @@ from nnconv.formats.calls import StepSource
 from nnconv.formats.nnrt.table import Match
 from nnconv.formats.nnrt.types import DTYPES, FuseType
 from nnconv.formats.nnrt.wire import Operation, Tensor
-from nnconv.formats.source import Integer, NotConvertible, Number, gather_importers
+from nnconv.formats.source import Importers, Integer, NotConvertible, Number
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Value
 from nnconv.ir.op import Activation, Op, QuantRule
@@ -52,9 +52,9 @@ BOUNDS = {Activation.RELU: (0.0, float("inf")), Activation.RELU6: (0.0, 6.0)}
 
 
 @cache
-def importers() -> dict[str, Importer]:
-    """Every importer by the operation's name, gathered from the family modules."""
-    return gather_importers(op_package)
+def importers() -> Importers:
+    """Every importer by the operation's name."""
+    return Importers(op_package)
 
 
 class Source(StepSource):

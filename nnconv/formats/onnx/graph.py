@@ -15,7 +15,7 @@ import numpy as np
 
 from nnconv.errors import InvalidModelError, Reason, UnsupportedError, UnsupportedItem
 from nnconv.formats.onnx import wire
-from nnconv.formats.onnx.importer import STANDARD, Importer, NotConvertible, Source, importer_of
+from nnconv.formats.onnx.importer import STANDARD, Importer, NotConvertible, Source, importers
 from nnconv.formats.onnx.lists import TensorList
 from nnconv.formats.onnx.notes import noted_hybrids, noted_source
 from nnconv.formats.onnx.order import in_order
@@ -193,7 +193,7 @@ class GraphImport:
         """
         node = source.node
         function = self.file.functions.get((domain, node.op_type, node.overload))
-        importer = importer_of(f"{domain}:{node.op_type}" if domain else node.op_type)
+        importer = importers().get(f"{domain}:{node.op_type}" if domain else node.op_type)
         if function is not None:
             from nnconv.formats.onnx.functions import inline, is_defined
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,7 +27,7 @@ from nnconv.errors import InvalidModelError
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.as_read import as_read
 from nnconv.formats.onnx.types import DTYPES
-from nnconv.formats.source import Integer, ListedOperands, NotConvertible, Number, gather_importers
+from nnconv.formats.source import Importers, Integer, ListedOperands, NotConvertible, Number
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Origin, Value
@@ -39,7 +38,7 @@ from nnconv.ir.types import TensorType
 if TYPE_CHECKING:
     from nnconv.formats.onnx.graph import GraphImport
 
-__all__ = ["Importer", "NotConvertible", "Source", "importer_of", "importers"]
+__all__ = ["Importer", "NotConvertible", "Source", "importers"]
 
 Importer: TypeAlias = "Callable[[Source], None]"
 
@@ -51,21 +50,12 @@ STANDARD = ""
 
 
 @cache
-def importers() -> dict[str, Importer]:
-    """Every importer by op type; this loads all of their files.
+def importers() -> Importers:
+    """Every importer by op type.
 
     Ops of other domains are listed as ``domain:op type``.
     """
-    return gather_importers(op_package)
-
-
-def importer_of(op: str) -> Importer | None:
-    """The importer of an op, named as in ``importers``; its file is loaded when it is asked for."""
-    stem = op_package.FAMILIES.get(op)
-    if stem is None:
-        return importers().get(op)
-    found: Importer = import_module(f"{op_package.__name__}.{stem}").IMPORTERS[op]
-    return found
+    return Importers(op_package)
 
 
 class Source(ListedOperands):
@@ -278,7 +268,7 @@ class Source(ListedOperands):
         version = version or self.scope.opsets.get(STANDARD, 21)
         inner = Source(node, self.scope, index=-1, version=version)
         inner.where, inner.builder = self.where, self.builder
-        importer = importer_of(op_type)
+        importer = importers().get(op_type)
         if importer is None:
             from nnconv.formats.onnx.functions import expand
 

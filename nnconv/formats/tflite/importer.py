@@ -22,7 +22,7 @@ import numpy as np
 
 import nnconv.formats.tflite.imports as op_package
 from nnconv.errors import InvalidModelError, Reason
-from nnconv.formats.source import ListedOperands, NotConvertible, gather_importers
+from nnconv.formats.source import Importers, ListedOperands, NotConvertible
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite._gen.schema import ActivationFunctionType
 from nnconv.ir.builder import Builder
@@ -53,9 +53,9 @@ _ACTIVATION_CODES = frozenset(int(code) for code in ActivationFunctionType)
 
 
 @cache
-def importers() -> dict[str, Importer]:
-    """Every importer by builtin name, or ``CUSTOM:<code>``, gathered from the family modules."""
-    return gather_importers(op_package)
+def importers() -> Importers:
+    """Every importer by builtin name, or ``CUSTOM:<code>``."""
+    return Importers(op_package)
 
 
 class Source(ListedOperands):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -105,7 +105,7 @@ class SubgraphImport:
                 self._name_outputs()
         return self.graph
 
-    def _import(self, op: wire.Operator, table: dict[str, Importer]) -> None:
+    def _import(self, op: wire.Operator, table: Mapping[str, Importer]) -> None:
         source = Source(op, self)
         key = f"CUSTOM:{op.custom_code}" if op.name == "CUSTOM" else op.name
 

@@ -25,7 +25,7 @@ def _real(s: Source, name: str) -> Value:
 
 def _give(s: Source, index: int, value: Value) -> None:
     """Let a float32 value be a result, in the result's type."""
-    kind = s.scope.type_of(s.output(index))
+    kind = s.scope.stated(s.outputs[index])
     quant = s.result_quant(index)
     if quant is not None:
         value = s.add(Quantize(dtype=kind.dtype), [value], quant=quant, dtype=kind.dtype)

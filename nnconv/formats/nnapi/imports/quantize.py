@@ -10,19 +10,19 @@ from nnconv.ops.quantize import Bitcast, Cast, Dequantize, Quantize
 
 def import_quantize(s: Source) -> None:
     """QUANTIZE."""
-    dtype = s.scope.type_of(s.output()).dtype
+    dtype = s.scope.stated(s.outputs[0]).dtype
     s.emit(Quantize(dtype=dtype), [s.operand("input")])
 
 
 def import_dequantize(s: Source) -> None:
     """DEQUANTIZE."""
-    dtype = s.scope.type_of(s.output()).dtype
+    dtype = s.scope.stated(s.outputs[0]).dtype
     s.emit(Dequantize(dtype=dtype), [s.operand("input")])
 
 
 def import_cast(s: Source) -> None:
     """CAST: of the stored numbers, whatever they stand for; a byte takes what is nearest."""
-    x, dtype = s.operand("input"), s.scope.type_of(s.output()).dtype
+    x, dtype = s.operand("input"), s.scope.stated(s.outputs[0]).dtype
     if x.quant is not None:
         x = s.add(Bitcast(dtype=x.dtype), [x])
     if dtype is DType.UINT8 and x.dtype is not DType.UINT8:

@@ -82,7 +82,7 @@ def _scratch(s: Source) -> Value:
     known = static_shape(dims)
     if known is None:
         raise s.unsupported("the dimensions of the scratch output aren't known")
-    return s.const(np.zeros(known, s.scope.type_of(s.output()).dtype.numpy))
+    return s.const(np.zeros(known, s.scope.stated(s.outputs[0]).dtype.numpy))
 
 
 def import_bidirectional_lstm(s: Source) -> None:

@@ -1,6 +1,6 @@
 """Reading ONNX ops into the IR, one file an op family; each has a table IMPORTERS."""
 
-_OPS = {
+OPS = {
     "attention": "com.microsoft:Attention com.microsoft:MultiHeadAttention",
     "cast": "BitCast Cast CastLike",
     "control": "If Loop Scan",
@@ -73,6 +73,3 @@ _OPS = {
 
 Ops of other domains are listed as ``domain:op type``.
 """
-
-FAMILIES = {op: stem for stem, ops in _OPS.items() for op in ops.split()}
-"""The file of each op."""
