@@ -8,6 +8,7 @@ times as long for elements of 4 bytes, and 6 times for those of one.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -63,16 +64,27 @@ def lend(tensors: Sequence[wire.Tensor], runtime: Any) -> dict[str, np.ndarray]:
         start += _padded(data.nbytes)
         found[name] = place.reshape(data.shape)
 
-    def copy(name: str) -> None:
-        _copy(*moved[name], found[name], runtime)
+    waiting = deque(moved)
 
-    if len(moved) > 1:
-        from concurrent.futures import ThreadPoolExecutor
+    def copy() -> None:
+        while True:
+            try:
+                name = waiting.popleft()
+            except IndexError:  # none is left
+                return
+            _copy(*moved[name], found[name], runtime)
 
-        with ThreadPoolExecutor(min(len(moved), os.cpu_count() or 1, _MOST_COPYING)) as pool:
-            list(pool.map(copy, moved))
-    else:
-        list(map(copy, moved))
+    helpers = min(len(moved), os.cpu_count() or 1, _MOST_COPYING) - 1
+    if helpers < 1:
+        copy()
+        return found
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(helpers) as pool:
+        helping = [pool.submit(copy) for _ in range(helpers)]
+        copy()
+        for done in helping:
+            done.result()
     return found
 
 

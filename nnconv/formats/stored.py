@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -35,6 +36,9 @@ class Storage(NamedTuple):
     """What the file spends on an element."""
 
 
+_numpy_type = cache(np.dtype)
+
+
 def stored_nbytes(data: Data, dims: tuple[int, ...], storage: Storage, *, fail: Fail) -> int:
     """Return how many bytes the elements take in a file, after checking that ``data`` fit.
 
@@ -51,8 +55,8 @@ def stored_nbytes(data: Data, dims: tuple[int, ...], storage: Storage, *, fail: 
     elif isinstance(data, np.ndarray):
         if data.shape != dims:
             raise fail(f"its shape is {dims}, that of its data {data.shape}")
-        expected = np.dtype(storage.dtype)
-        if data.dtype.newbyteorder("<") != expected:
+        expected = _numpy_type(storage.dtype)
+        if data.dtype != expected and data.dtype.newbyteorder("<") != expected:
             raise fail(f"its data are {data.dtype}, allowed is {expected}")
     else:
         view = memoryview(data)
@@ -61,6 +65,13 @@ def stored_nbytes(data: Data, dims: tuple[int, ...], storage: Storage, *, fail: 
         if view.nbytes != nbytes:
             raise fail(f"its data are {view.nbytes} bytes long; {nbytes} are needed")
     return nbytes
+
+
+def stored_bytes(data: Data, storage: Storage, *, fail: Fail) -> bytes:
+    """All the bytes of a small tensor; see ``stored_chunks``."""
+    if isinstance(data, np.ndarray) and storage.bits >= 8:
+        return data.astype(_numpy_type(storage.dtype), copy=False).tobytes()
+    return b"".join(stored_chunks(data, storage, fail=fail))
 
 
 def stored_chunks(data: Data, storage: Storage, *, fail: Fail) -> Iterator[memoryview]:
@@ -81,7 +92,7 @@ def stored_chunks(data: Data, storage: Storage, *, fail: Fail) -> Iterator[memor
     if storage.bits < 8:
         yield from _packed(data, storage.bits, fail=fail)
         return
-    wanted = np.dtype(storage.dtype)
+    wanted = _numpy_type(storage.dtype)
     if data.flags.c_contiguous and data.dtype == wanted:
         yield from _slices(memoryview(data.reshape(-1).view(np.uint8)))
         return

@@ -42,6 +42,13 @@ class Quant:
         if self.axis is None and (len(self.scale) != 1 or self.block):
             raise ValueError("several scales need an axis")
 
+    def __hash__(self) -> int:
+        found: int | None = self.__dict__.get("_hash")
+        if found is None:
+            found = hash((self.scale, self.zero_point, self.axis, self.block))
+            self.__dict__["_hash"] = found
+        return found
+
     @classmethod
     def per_tensor(cls, scale: float, zero_point: int = 0) -> Quant:
         """Parameters that all elements share."""
@@ -85,7 +92,9 @@ class Quant:
     def with_axis(self, axis: int | None) -> Quant:
         """The same parameters along another axis."""
         made = Quant(scale=self.scale, zero_point=self.zero_point, axis=axis, block=self.block)
-        made.__dict__["scales"], made.__dict__["zero_points"] = self.scales, self.zero_points
+        for name in ("scales", "zero_points"):
+            if name in self.__dict__:
+                made.__dict__[name] = self.__dict__[name]
         return made
 
     def shifted(self, offset: int) -> Quant:

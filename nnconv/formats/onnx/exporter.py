@@ -78,6 +78,7 @@ class Target(GraphParts):
         self._real: dict[Value, str] = {}
         self._stored: dict[Value, str] = {}
         self._parameter_names: dict[tuple[Quant, DType, Shape], tuple[str, str]] = {}
+        self._zeros: dict[tuple[DType, Shape], str] = {}
         self._nests: bool | None = None
         self._of_bytes: set[str] = set()
         """Names of real values that a DequantizeLinear makes of int8."""
@@ -145,8 +146,12 @@ class Target(GraphParts):
 
         onnxruntime would take them to the int8 codes, and then not load the file.
         """
-        spells = self.current is not None and self.current.op.quant_rule is QuantRule.REAL
-        if spells and op_type in _MOVES and inputs[0] in self._of_bytes:
+        if (
+            op_type in _MOVES
+            and inputs[0] in self._of_bytes
+            and self.current is not None
+            and self.current.op.quant_rule is QuantRule.REAL
+        ):
             from nnconv.formats.onnx.weights import LOWEST
 
             held = super().nodes_of("Max", [inputs[0], self.const(LOWEST)], 1)
@@ -298,9 +303,17 @@ class Target(GraphParts):
         grid = quant.grid(extents or ())
         found = self._parameter_names.get((quant, dtype, grid))
         if found is None:
-            scale, zero_point = quant.scales, quant.zero_points.astype(dtype.numpy)
-            found = self.const(scale.reshape(grid)), self.const(zero_point.reshape(grid), dtype)
+            found = self.const(quant.scales.reshape(grid)), self._zero_points(quant, dtype, grid)
             self._parameter_names[quant, dtype, grid] = found
+        return found
+
+    def _zero_points(self, quant: Quant, dtype: DType, grid: tuple[int, ...]) -> str:
+        """Those of a quantization; zeros are shared, however many they are."""
+        if not quant.is_symmetric:
+            return self.const(quant.zero_points.astype(dtype.numpy).reshape(grid), dtype)
+        found = self._zeros.get((dtype, grid))
+        if found is None:
+            found = self._zeros[dtype, grid] = self.const(np.zeros(grid, dtype.numpy), dtype)
         return found
 
     def _quantize_wide(self, name: str, quant: Quant, dtype: DType) -> str:

@@ -42,13 +42,13 @@ class Names:
     def unique(self, wanted: str) -> str:
         """``wanted``, or the first free variation of it."""
         base = wanted or "tensor"
-        if self.reserve(base):
-            return base
-        while True:
+        name = base
+        while name in self._next:
             number = self._next[base]
             self._next[base] = number + 1
-            if self.reserve(f"{base}_{number}"):
-                return f"{base}_{number}"
+            name = f"{base}_{number}"
+        self._next[name] = 1
+        return name
 
 
 class GraphParts:
@@ -84,8 +84,9 @@ class GraphParts:
     ) -> list[str]:
         """Add an ONNX node of ``count`` results; returns their names."""
         wanted = self._base()
+        last = wanted[wanted.rfind("/") + 1 :]
         # What was written here before has such a name, which needn't grow each time.
-        if not f"{wanted.rpartition('/')[2]}_".startswith(f"{op_type}_"):
+        if last != op_type and not last.startswith(f"{op_type}_"):
             wanted = f"{wanted}/{op_type}"
         results = [self.names.unique(wanted) for _ in range(count)]
         kept = {key: value for key, value in attributes.items() if value is not None}
@@ -122,9 +123,9 @@ class GraphParts:
 
         Sequences of int become int64. ``dtype`` is needed only for types that numpy lacks.
         """
-        array = np.asarray(data, np.int64 if isinstance(data, list | tuple) else None)
-        if type(data) is float:  # numpy's own float64 is meant as it is
-            array = array.astype(np.float32)
+        # numpy's own float64 is meant as it is
+        wanted = np.float32 if type(data) is float else None
+        array = np.asarray(data, np.int64 if isinstance(data, list | tuple) else wanted)
         kind = dtype or DType.of(array)
         key: tuple[object, ...]
         if array.size <= _SMALL:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nnconv.errors import GraphError
 from nnconv.formats.onnx.wire import DataType, Tensor
-from nnconv.formats.stored import Storage, stored_chunks, stored_nbytes
+from nnconv.formats.stored import Storage, stored_bytes, stored_chunks, stored_nbytes
 
 _STORAGE = {
     DataType.FLOAT: Storage("<f4", 32),
@@ -51,6 +51,11 @@ def tensor_nbytes(tensor: Tensor) -> int:
     return stored_nbytes(
         tensor.data, tuple(tensor.dims), storage, fail=lambda what: _error(tensor, what)
     )
+
+
+def tensor_bytes(tensor: Tensor) -> bytes:
+    """All the bytes of the elements of a small tensor; see ``tensor_chunks``."""
+    return stored_bytes(tensor.data, _STORAGE[tensor.dtype], fail=lambda what: _error(tensor, what))
 
 
 def tensor_chunks(tensor: Tensor) -> Iterator[memoryview]:

@@ -26,7 +26,7 @@ import numpy as np
 from nnconv.errors import GraphError, InvalidModelError
 from nnconv.formats.atomic import behind_links, replacing
 from nnconv.formats.onnx import external
-from nnconv.formats.onnx.payload import tensor_chunks, tensor_nbytes
+from nnconv.formats.onnx.payload import tensor_bytes, tensor_chunks, tensor_nbytes
 from nnconv.formats.onnx.wire import (
     Attribute,
     AttributeType,
@@ -233,6 +233,7 @@ class Encoder:
         self._texts = _Texts()
         # Most nodes repeat the attributes, and most values the types, of others.
         self._attributes: dict[tuple[str, AttributeType, tuple[Any, ...]], bytes] = {}
+        self._places: dict[tuple[str, str], bytes] = {}
         self._types: dict[tuple[DataType | None, tuple[int | str | None, ...] | None], bytes] = {}
 
     def model(self, model: Model) -> int:
@@ -353,18 +354,25 @@ class Encoder:
                 ("offset", str(location[1])),
                 ("length", str(nbytes)),
             ):
-                head.append(delimited(b"\x6a", self._entry(key, text)))
+                head.append(self._place(key, text))
             head.append(b"\x70\x01")
         else:
             head.append(b"\x4a" + varint(nbytes))
             if nbytes <= _INLINE_BYTES:
-                head += [bytes(chunk) for chunk in tensor_chunks(tensor)]
+                head.append(tensor_bytes(tensor))
         content = b"".join(head)
         if location is not None or nbytes <= _INLINE_BYTES:
             return self._append(delimited(tag, content))
         size = self._append(b"".join((tag, varint(len(content) + nbytes), content)))
         self.parts.append(tensor)
         return size + nbytes
+
+    def _place(self, key: str, text: str) -> bytes:
+        """Encode a part of where a tensor's bytes lie: most are alike in others."""
+        encoded = self._places.get((key, text))
+        if encoded is None:
+            encoded = self._places[key, text] = delimited(b"\x6a", self._entry(key, text))
+        return encoded
 
     def _entry(self, key: str, value: str) -> bytes:
         """Encode a StringStringEntryProto."""

@@ -137,8 +137,10 @@ def bind_outputs(graph: Graph, target: Target, names: Sequence[str]) -> list[wir
 def rename(nodes: Sequence[wire.Node], names: Mapping[str, str]) -> None:
     """Replace names of values in nodes, and in their bodies, which may read outer values."""
     for node in nodes:
-        node.inputs = [names.get(n, n) for n in node.inputs]
-        node.outputs = [names.get(n, n) for n in node.outputs]
+        if not names.keys().isdisjoint(node.inputs):
+            node.inputs = [names.get(n, n) for n in node.inputs]
+        if not names.keys().isdisjoint(node.outputs):
+            node.outputs = [names.get(n, n) for n in node.outputs]
         for attribute in node.attributes.values():
             if isinstance(attribute, wire.Graph):
                 rename(attribute.nodes, names)
