@@ -9,6 +9,7 @@ from nnconv.backends.reference.svdf import scaled
 from nnconv.ir.op import Op
 from nnconv.ops.fixed_point import logistic, saturated, shifted_right, tanh
 from nnconv.ops.quantized_rnn import QuantizedLstm
+from nnconv.ops.rnn import LstmOperands
 
 _GATE_BITS = 3
 """Integer bits of a gate's value before its function."""
@@ -78,33 +79,27 @@ def normalized(row: Array, weights: Array, bias: Array, scale: float) -> Array:
 
 
 class _Step:
-    """The operands of a step by what they are to each gate."""
+    """The operands of a step as whole numbers, the data and states less their zero points."""
 
     def __init__(self, op: QuantizedLstm, operands: tuple[Array | None, ...]) -> None:
         self.op = op
-        given: list[Array | None] = [
-            None if a is None else a.astype(np.int64)
-            for a in (*operands, *[None] * (24 - len(operands)))
-        ]
-        self.weights, self.recurrent = given[1:5], given[5:9]
-        self.peephole = [given[9], given[10], None, given[11]]
-        self.bias, self.norm = given[12:16], given[20:24]
-        self.projection, self.projection_bias = given[16], given[17]
-        x, h, c = given[0], given[18], given[19]
-        assert x is not None
-        assert h is not None
-        assert c is not None
-        self.x, self.h, self.c = x - op.x_zero_point, h - op.h_zero_point, c
+        given = LstmOperands([None if a is None else a.astype(np.int64) for a in operands])
+        assert given.x is not None
+        assert given.output is not None
+        assert given.cell is not None
+        self.given = given
+        self.x, self.h = given.x - op.x_zero_point, given.output - op.h_zero_point
+        self.c = given.cell
 
     def gate(self, index: int, cell: Array) -> Array:
         """A gate's value with three integer bits."""
-        op, norm, bias = self.op, self.norm[index], self.bias[index]
-        weights, recurrent = self.weights[index], self.recurrent[index]
+        op, given = self.op, self.given
+        weights, recurrent = given.weights[index], given.recurrent[index]
+        peephole, bias, norm = given.peepholes[index], given.biases[index], given.norms[index]
         assert weights is not None
         assert recurrent is not None
         value = saturated(scaled(self.x @ weights.T, op.input_scales[index]))
         value = saturated(value + scaled(self.h @ recurrent.T, op.recurrent_scales[index]))
-        peephole = self.peephole[index]
         if peephole is not None:
             scale = op.peephole_scales[min(index, 2)]
             value = saturated(value + scaled(peephole * cell, scale))
@@ -120,7 +115,7 @@ def quantized_lstm(op: QuantizedLstm, *operands: Array | None) -> list[Array]:
     s = _Step(op, operands)
     forget = logistic(s.gate(1, s.c), _GATE_BITS)
     candidate = tanh(s.gate(2, s.c), _GATE_BITS)
-    coupled = s.weights[0] is None
+    coupled = s.given.weights[0] is None
     take = (1 << 15) - 1 - forget if coupled else logistic(s.gate(0, s.c), _GATE_BITS)
     kept = saturated(shifted_right(forget * s.c, 15))
     cell = saturated(kept + saturated(shifted_right(take * candidate, 30 + op.cell_power)))
@@ -129,10 +124,10 @@ def quantized_lstm(op: QuantizedLstm, *operands: Array | None) -> list[Array]:
     output = logistic(s.gate(3, cell), _GATE_BITS)
     shown = output * tanh(cell, 15 + op.cell_power)
     hidden = np.clip(scaled(shown, op.hidden_scale) + op.hidden_zero_point, -128, 127)
-    if s.projection is not None:
-        sums = (hidden - op.hidden_zero_point) @ s.projection.T
-        if s.projection_bias is not None:
-            sums = sums + s.projection_bias
+    if s.given.projection is not None:
+        sums = (hidden - op.hidden_zero_point) @ s.given.projection.T
+        if s.given.projection_bias is not None:
+            sums = sums + s.given.projection_bias
         hidden = np.clip(scaled(sums, op.projection_scale) + op.h_zero_point, -128, 127)
         if op.projection_clip:
             hidden = np.clip(hidden, -op.projection_clip, op.projection_clip)

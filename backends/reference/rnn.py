@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from nnconv.backends.reference.elementwise import activate, sigmoid
@@ -11,7 +11,7 @@ from nnconv.backends.reference.executor import Array, Kernel
 from nnconv.ir.op import Op
 from nnconv.ir.quant import dequantize, quantize
 from nnconv.ir.types import TensorType
-from nnconv.ops.rnn import LAYER_NORM_EPSILON, Lstm, Rnn
+from nnconv.ops.rnn import LAYER_NORM_EPSILON, Lstm, LstmOperands, Rnn
 
 
 def _steps(op: Lstm | Rnn, x: Array) -> Iterator[tuple[int, Array]]:
@@ -57,21 +57,17 @@ def _normalized(z: Array) -> Array:
 
 
 class _Cell:
-    """The operands of an Lstm by what they are to each gate."""
+    """An Lstm and its operands."""
 
-    def __init__(self, op: Lstm, operands: tuple[Array | None, ...]) -> None:
+    def __init__(self, op: Lstm, operands: Sequence[Array | None]) -> None:
         self.op = op
-        given = [*operands, *[None] * (23 - len(operands))]
-        self.weights, self.recurrent = given[0:4], given[4:8]
-        self.peephole = [given[8], given[9], None, given[10]]
-        self.bias, self.norm = given[11:15], given[19:23]
-        self.projection, self.projection_bias = given[15], given[16]
-        self.states = given[17], given[18]
+        self.given = LstmOperands(operands)
 
     def gate(self, index: int, x: Array, h: Array, c: Array) -> Array:
         """Z of one gate, by the order of LSTM_GATES."""
-        weights, recurrent = self.weights[index], self.recurrent[index]
-        peephole, bias, norm = self.peephole[index], self.bias[index], self.norm[index]
+        given = self.given
+        weights, recurrent = given.weights[index], given.recurrent[index]
+        peephole, bias, norm = given.peepholes[index], given.biases[index], given.norms[index]
         assert weights is not None
         assert recurrent is not None
         z = x @ weights.T + h @ recurrent.T
@@ -83,9 +79,9 @@ class _Cell:
 
     def step(self, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
         """The next h and c."""
-        op = self.op
+        op, given = self.op, self.given
         forget = sigmoid(self.gate(1, x, h, c))
-        take = 1 - forget if self.weights[0] is None else sigmoid(self.gate(0, x, h, c))
+        take = 1 - forget if given.weights[0] is None else sigmoid(self.gate(0, x, h, c))
         c = forget * c + take * activate(self.gate(2, x, h, c), op.activation)
         c = _clipped(c, op.cell_clip)
         if op.steps is not None:
@@ -93,10 +89,10 @@ class _Cell:
         h = sigmoid(self.gate(3, x, h, c)) * activate(c, op.activation)
         if op.steps is not None:
             h = _rounded(h, op.steps.hidden)
-        if self.projection is not None:
-            h = h @ self.projection.T
-            if self.projection_bias is not None:
-                h = h + self.projection_bias
+        if given.projection is not None:
+            h = h @ given.projection.T
+            if given.projection_bias is not None:
+                h = h + given.projection_bias
             h = _clipped(h, op.projection_clip)
             if op.steps is not None:
                 h = _rounded(h, op.steps.output)
@@ -104,13 +100,14 @@ class _Cell:
 
 
 def _lstm(op: Lstm, x: Array, *operands: Array | None) -> list[Array]:
-    cell = _Cell(op, operands)
-    assert cell.weights[1] is not None
-    cells = len(cell.weights[1])
-    size = cells if cell.projection is None else len(cell.projection)
+    cell = _Cell(op, [x, *operands])
+    given = cell.given
+    assert given.weights[1] is not None
+    cells = len(given.weights[1])
+    size = cells if given.projection is None else len(given.projection)
     sequence = _time_first(op, x)
-    h = _initial(cell.states[0], sequence.shape[1], size)
-    c = _initial(cell.states[1], sequence.shape[1], cells)
+    h = _initial(given.output, sequence.shape[1], size)
+    c = _initial(given.cell, sequence.shape[1], cells)
     result = np.zeros((*sequence.shape[:2], size))
     for index, step in _steps(op, sequence):
         h, c = cell.step(step, h, c)

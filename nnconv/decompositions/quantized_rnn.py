@@ -23,6 +23,7 @@ from nnconv.ops.matmul import FullyConnected
 from nnconv.ops.quantize import Bitcast, Cast
 from nnconv.ops.quantized_rnn import QuantizedLstm
 from nnconv.ops.reduce import ReduceMean, ReduceSum
+from nnconv.ops.rnn import LstmOperands
 from nnconv.ops.svdf import fixed_point
 
 _GATE_BITS = 3
@@ -37,7 +38,6 @@ _MOST_RIGHT = 8
 _LARGE = (2.0 ** np.arange(7, 31, 2)).astype(np.float32)
 """From each of these variances on, the root of its inverse has a bit more."""
 
-_X, _H, _C = 0, 18, 19
 _WIDE = (-32768, 32767)
 _BYTE = (-128, 127)
 
@@ -120,36 +120,35 @@ class _Codes:
 
 
 class _Step:
-    """The operands of a step by what they are to each gate, i, f, c and o."""
+    """The operands of a step; x, h and c as whole numbers, less their zero points."""
 
     def __init__(self, node: Node, b: Builder) -> None:
         op = node.op
         assert isinstance(op, QuantizedLstm)
-        given = [*node.inputs, *[None] * (24 - len(node.inputs))]
+        given = LstmOperands(node.inputs)
         self.op, self.codes = op, _Codes(b)
-        self.weights, self.recurrent = given[1:5], given[5:9]
-        self.peephole = [given[9], given[10], None, given[11]]
-        self.bias, self.norm = given[12:16], given[20:24]
-        self.projection, self.projection_bias = given[16], given[17]
-        self.x = self.codes.of(node.operand(_X), op.x_zero_point)
-        self.h = self.codes.of(node.operand(_H), op.h_zero_point)
-        self.c = self.codes.of(node.operand(_C))
+        assert given.x is not None
+        assert given.output is not None
+        assert given.cell is not None
+        self.given = given
+        self.x = self.codes.of(given.x, op.x_zero_point)
+        self.h = self.codes.of(given.output, op.h_zero_point)
+        self.c = self.codes.of(given.cell)
 
     def gate(self, index: int, cell: Value) -> Value:
         """A gate's value."""
-        op, k = self.op, self.codes
-        weights, recurrent = self.weights[index], self.recurrent[index]
+        op, k, given = self.op, self.codes, self.given
+        weights, recurrent = given.weights[index], given.recurrent[index]
+        peephole, norm = given.peepholes[index], given.norms[index]
         assert weights is not None
         assert recurrent is not None
         value = k.within(k.scaled(k.matrix(self.x, weights), op.input_scales[index]), _WIDE)
         more = k.scaled(k.matrix(self.h, recurrent), op.recurrent_scales[index])
         value = k.within(k.sum(value, more), _WIDE)
-        peephole = self.peephole[index]
         if peephole is not None:
             scale = op.peephole_scales[min(index, 2)]
             more = k.scaled(k.product(k.of(peephole), cell), scale)
             value = k.within(k.sum(value, more), _WIDE)
-        norm = self.norm[index]
         return value if norm is None else self._normalized(index, value, norm)
 
     def _normalized(self, index: int, value: Value, norm: Value) -> Value:
@@ -161,21 +160,21 @@ class _Step:
         spread = b.add(e.Maximum(), [whole, b.const(np.ones(1, np.float32))])
         even = k.product(k.product(centred, b.add(e.Rsqrt(), [spread])), 1024.0)
         sums = k.product(k.twice(even, k.finer(spread)), k.of(norm))
-        bias = self.bias[index]
+        bias = self.given.biases[index]
         sums = sums if bias is None else k.sum(sums, k.of(bias))
         scale = self.op.norm_scales[index] * _UNIT
         return k.within(k.scaled(b.add(e.Round(), [k.product(sums, 1 / 1024)]), scale), _WIDE)
 
     def hidden(self, shown: Value) -> Value:
         """The output, behind its projection if there is one, as whole numbers."""
-        op, k = self.op, self.codes
+        op, k, given = self.op, self.codes, self.given
         point = op.hidden_zero_point
         hidden = k.within(k.sum(k.scaled(shown, op.hidden_scale), point), _BYTE)
-        if self.projection is None:
+        if given.projection is None:
             return hidden
-        sums = k.matrix(k.sum(hidden, -point), self.projection)
-        if self.projection_bias is not None:
-            sums = k.sum(sums, k.of(self.projection_bias))
+        sums = k.matrix(k.sum(hidden, -point), given.projection)
+        if given.projection_bias is not None:
+            sums = k.sum(sums, k.of(given.projection_bias))
         hidden = k.within(k.sum(k.scaled(sums, op.projection_scale), op.h_zero_point), _BYTE)
         most = op.projection_clip
         return k.within(hidden, (-most, most)) if most else hidden
@@ -187,7 +186,7 @@ def decompose_quantized_lstm(node: Node, b: Builder) -> list[Value] | None:
     op, k = s.op, s.codes
     forget = k.function(logistic, s.gate(1, s.c), _GATE_BITS)
     candidate = k.function(tanh, s.gate(2, s.c), _GATE_BITS)
-    if s.weights[0] is None:
+    if s.given.weights[0] is None:
         take = k.sum(k.product(forget, -1.0), _WIDE[1])
     else:
         take = k.function(logistic, s.gate(0, s.c), _GATE_BITS)

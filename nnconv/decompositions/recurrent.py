@@ -19,9 +19,9 @@ from nnconv.ops import elementwise as e
 from nnconv.ops.gather import Gather
 from nnconv.ops.matmul import FullyConnected, MatMul
 from nnconv.ops.quantize import Cast, Dequantize
-from nnconv.ops.recurrent import Function, GruLayer, Layer, LstmLayer, RnnLayer
+from nnconv.ops.recurrent import LAYER_GATES, Function, GruLayer, Layer, LstmLayer, RnnLayer
 from nnconv.ops.rewrite import constant_behind
-from nnconv.ops.rnn import Lstm, Rnn, extent_of
+from nnconv.ops.rnn import LSTM_GATES, Lstm, Rnn, extent_of
 from nnconv.ops.shape import ShapeOf, Split, Squeeze, Stack, Unsqueeze
 from nnconv.ops.slices import Reverse, Slice
 
@@ -32,8 +32,8 @@ _ACTIVATIONS = {
 }
 """Those of an Rnn, by name."""
 
-_GATES = (0, 2, 3, 1)
-"""Where an Lstm's gates, i, f, c, o, are in a layer."""
+_X, _WEIGHTS, _RECURRENT, _BIAS, _LENGTHS, _STATE, _CELL, _PEEPHOLES = range(8)
+"""The places of a layer's operands."""
 
 
 def _number(b: Builder, x: Value, number: float) -> Value:
@@ -120,7 +120,7 @@ def product(b: Builder, x: Value, weights: Value, bias: Value | None = None) -> 
 
 def cells_of(node: Node) -> int | None:
     """The number of a layer's cells, if it is known."""
-    found = extent_of([None if v is None else v.type for v in node.inputs], 2, 2)
+    found = extent_of([None if v is None else v.type for v in node.inputs], _RECURRENT, 2)
     return found if isinstance(found, int) else None
 
 
@@ -131,7 +131,10 @@ class _Side:
         op = node.op
         assert isinstance(op, Layer)
         self.op, self.b, self.index = op, b, index
-        self.given: list[Value | None] = [*node.inputs, *[None] * (8 - len(node.inputs))]
+        self.given: list[Value | None] = [
+            *node.inputs,
+            *[None] * (_PEEPHOLES + 1 - len(node.inputs)),
+        ]
         size = cells_of(node)
         assert size is not None, "the caller knows the number of cells"
         self.size = size
@@ -150,19 +153,19 @@ class _Side:
 
     def projected(self) -> Value:
         """The product of x and the weights, with the biases that can be added beforehand."""
-        b, rows, x = self.b, self.op.gates * self.size, self.given[0]
+        b, rows, x = self.b, self.op.gates * self.size, self.given[_X]
         assert x is not None
         bias = None
-        if self.given[3] is not None:
-            own = self.rows(3, 0, rows)
-            early = self.rows(3, rows, rows + self.early)
+        if self.given[_BIAS] is not None:
+            own = self.rows(_BIAS, 0, rows)
+            early = self.rows(_BIAS, rows, rows + self.early)
             if own.data is not None and early.data is not None:
                 data = own.data.copy()
                 data[: self.early] += early.data
                 bias = b.const(data, own.name, dtype=own.dtype)
             else:
                 bias = b.add(e.Add(), [own, self._padded(early, rows)])
-        return product(b, x, self.rows(1), bias)
+        return product(b, x, self.rows(_WEIGHTS), bias)
 
     def _padded(self, early: Value, rows: int) -> Value:
         if self.early == rows:
@@ -173,14 +176,14 @@ class _Side:
 
     def states(self) -> list[Value]:
         """The states before the first step."""
-        places = (5, 6) if isinstance(self.op, LstmLayer) else (5,)
+        places = (_STATE, _CELL) if isinstance(self.op, LstmLayer) else (_STATE,)
         return [self._state(place) for place in places]
 
     def _given_state(self, place: int) -> Value | None:
         return None if self.given[place] is None else self.rows(place)
 
     def _state(self, place: int) -> Value:
-        x = self.given[0]
+        x = self.given[_X]
         assert x is not None
         batch = x.shape[1] if x.shape is not None else None
         if self.given[place] is not None:
@@ -200,39 +203,47 @@ class _Side:
 
     def run(self, x: Value, activation: Activation, *, reverse: bool) -> tuple[Value, ...]:
         """All steps of this direction as one op: the sequence and the last states."""
-        n, b = self.size, self.b
+        n = self.size
         rows = range(0, self.op.gates * n, n)
-        weights, recurrent = ([self.rows(i, at, at + n) for at in rows] for i in (1, 2))
+        weights = [self.rows(_WEIGHTS, at, at + n) for at in rows]
+        recurrent = [self.rows(_RECURRENT, at, at + n) for at in rows]
         biases = [self._bias(at, at + n) for at in rows]
-        if isinstance(self.op, RnnLayer):
-            operands = [x, weights[0], recurrent[0], biases[0], self._given_state(5)]
-            return b.add_many(Rnn(activation=activation, reverse=reverse), operands)
-        peepholes: list[Value | None] = [None] * 3
-        if self.given[7] is not None:
-            i, o, f = (self.rows(7, at, at + n) for at in rows[:3])
-            peepholes = [i, f, o]
-        gates: list[list[Value | None]] = [
-            [several[at] for at in _GATES] for several in (weights, recurrent, biases)
+        if isinstance(self.op, LstmLayer):
+            operands = self._lstm_operands(self.op, weights, recurrent, biases)
+            return self.b.add_many(Lstm(activation=activation, reverse=reverse), [x, *operands])
+        operands = [weights[0], recurrent[0], biases[0], self._given_state(_STATE)]
+        return self.b.add_many(Rnn(activation=activation, reverse=reverse), [x, *operands])
+
+    def _lstm_operands(self, op: LstmLayer, *kinds: Sequence[Value]) -> list[Value | None]:
+        """An Lstm's operands but x; ``kinds`` are weights, recurrent ones, biases of each gate."""
+        n = self.size
+        gates: list[dict[str, Value | None]] = [
+            dict(zip(LAYER_GATES, values, strict=True)) for values in kinds
         ]
-        if getattr(self.op, "coupled", False):
-            # f = 1 - i is a forget gate of -z_i, whose i is 1 - f
+        peepholes: dict[str, Value | None] = dict.fromkeys("iof")
+        if self.given[_PEEPHOLES] is not None:
+            for place, gate in enumerate(peepholes):
+                peepholes[gate] = self.rows(_PEEPHOLES, place * n, (place + 1) * n)
+        if op.coupled:  # f = 1 - i is a forget gate of -z_i, whose i is 1 - f
             for several in (*gates, peepholes):
-                several[:2] = [None, self._negative(several[0])]
+                several["f"], several["i"] = self._negative(several["i"]), None
+        weights, recurrent, biases = ([several[g] for g in LSTM_GATES] for several in gates)
         projection: list[Value | None] = [None, None]
-        states = [self._given_state(place) for place in (5, 6)]
-        operands = [x, *gates[0], *gates[1], *peepholes, *gates[2], *projection, *states]
-        return b.add_many(Lstm(activation=activation, reverse=reverse), operands)
+        states = [self._given_state(place) for place in (_STATE, _CELL)]
+        seen = [peepholes[g] for g in "ifo"]
+        return [*weights, *recurrent, *seen, *biases, *projection, *states]
 
     def _negative(self, value: Value | None) -> Value | None:
         return None if value is None else self.b.add(e.Neg(), [value])
 
     def _bias(self, start: int, end: int) -> Value:
         """The biases of a gate, of both products together."""
-        b, rows, x = self.b, self.op.gates * self.size, self.given[0]
+        b, rows, x = self.b, self.op.gates * self.size, self.given[_X]
         assert x is not None
-        if self.given[3] is None:
+        if self.given[_BIAS] is None:
             return b.const(np.zeros(end - start, x.dtype.numpy))
-        own, other = self.rows(3, start, end), self.rows(3, rows + start, rows + end)
+        own = self.rows(_BIAS, start, end)
+        other = self.rows(_BIAS, rows + start, rows + end)
         if own.data is not None and other.data is not None:
             return b.const(own.data + other.data, own.name, dtype=own.dtype)
         return b.add(e.Add(), [own, other])
@@ -247,7 +258,7 @@ class _Side:
             return self._lstm(self.op)
         if isinstance(self.op, GruLayer):
             return self._gru_after() if self.op.reset_after else self._gru()
-        recurrent = self.rows(2)
+        recurrent = self.rows(_RECURRENT)
 
         def step(s: Scope, piece: Value, states: list[Value]) -> list[Value]:
             b = s.builder
@@ -257,11 +268,11 @@ class _Side:
         return step
 
     def _lstm(self, op: LstmLayer) -> Callable[[Scope, Value, list[Value]], list[Value]]:
-        recurrent = self.rows(2)
+        recurrent = self.rows(_RECURRENT)
         peepholes: list[Value | None] = [None] * 3
-        if self.given[7] is not None:
+        if self.given[_PEEPHOLES] is not None:
             n = self.size
-            peepholes = [self.rows(7, i * n, (i + 1) * n) for i in range(3)]
+            peepholes = [self.rows(_PEEPHOLES, i * n, (i + 1) * n) for i in range(3)]
 
         def step(s: Scope, piece: Value, states: list[Value]) -> list[Value]:
             b, (h, c) = s.builder, states
@@ -284,7 +295,7 @@ class _Side:
 
     def _gru(self) -> Callable[[Scope, Value, list[Value]], list[Value]]:
         n = self.size
-        gates, candidate = self.rows(2, 0, 2 * n), self.rows(2, 2 * n, 3 * n)
+        gates, candidate = self.rows(_RECURRENT, 0, 2 * n), self.rows(_RECURRENT, 2 * n, 3 * n)
 
         def step(s: Scope, piece: Value, states: list[Value]) -> list[Value]:
             b, h = s.builder, states[0]
@@ -298,9 +309,9 @@ class _Side:
 
     def _gru_after(self) -> Callable[[Scope, Value, list[Value]], list[Value]]:
         n = self.size
-        recurrent, bias = self.rows(2), None
-        if self.given[3] is not None:
-            bias = self.rows(3, 5 * n, 6 * n)
+        recurrent, bias = self.rows(_RECURRENT), None
+        if self.given[_BIAS] is not None:
+            bias = self.rows(_BIAS, 5 * n, 6 * n)
 
         def step(s: Scope, piece: Value, states: list[Value]) -> list[Value]:
             b, h = s.builder, states[0]
@@ -374,7 +385,7 @@ def decompose_layer(node: Node, b: Builder) -> Sequence[Value] | None:
 
 def _lengths(node: Node) -> Value | None:
     """How many steps of each sequence count, unless all are known to."""
-    lengths, (steps, *_) = node.optional(4), node.operand(0).shape or (None,)
+    lengths, (steps, *_) = node.optional(_LENGTHS), node.operand(0).shape or (None,)
     if lengths is None or lengths.data is None or not isinstance(steps, int):
         return lengths
     return None if (lengths.data >= steps).all() else lengths
@@ -384,7 +395,7 @@ def is_wanted(value: Value) -> bool:
     """Whether something reads a result."""
     made = value.producer
     graph = None if made is None else made.graph
-    return bool(value.use_count) or (graph is not None and value in graph.output_set())
+    return bool(value.use_count) or (graph is not None and value in graph.outputs)
 
 
 def _results(node: Node, b: Builder, directions: list[list[Value | None]]) -> list[Value]:

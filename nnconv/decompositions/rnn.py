@@ -18,9 +18,17 @@ from nnconv.ir.quant import dequantize
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops import elementwise as e
 from nnconv.ops.quantize import Cast, Dequantize, Quantize
-from nnconv.ops.recurrent import Function, LstmLayer
+from nnconv.ops.recurrent import LAYER_GATES, Function, LstmLayer
 from nnconv.ops.reduce import ReduceMean
-from nnconv.ops.rnn import LAYER_NORM_EPSILON, LSTM_GATES, Lstm, Rnn
+from nnconv.ops.rnn import (
+    LAYER_NORM_EPSILON,
+    LSTM_GATES,
+    LSTM_STATES,
+    Lstm,
+    LstmOperands,
+    Rnn,
+    by_gate,
+)
 from nnconv.ops.shape import (
     Concat,
     ShapeOf,
@@ -89,11 +97,11 @@ def stacked(b: Builder, values: Sequence[Value | None]) -> Value | None:
 class _Frame:
     """What of a node is common to both ops: the way to a sequence [T,B,I] and back."""
 
-    def __init__(self, node: Node, b: Builder, count: int) -> None:
+    def __init__(self, node: Node, b: Builder) -> None:
         op = node.op
         assert isinstance(op, Lstm | Rnn)
         self.node, self.op, self.b = node, op, b
-        given = [*node.inputs, *[None] * (count - len(node.inputs))]
+        given = [*node.inputs, *[None] * (len(op.operands) - len(node.inputs))]
         self.values = [real(b, v) for v in given]
         x = self.values[0]
         assert x is not None
@@ -104,11 +112,10 @@ class _Frame:
             x = b.add(Transpose(perm=(1, 0, 2)), [x])
         self.x = x
 
-    def state(self, index: int, size: int) -> Value:
+    def state(self, given: Value | None, size: int) -> Value:
         """A state before the first step."""
-        found = self.values[index]
-        if found is not None:
-            return found
+        if given is not None:
+            return given
         batch = self.x.shape[1] if self.x.shape is not None else None
         if isinstance(batch, int):
             return zeros(self.b, DType.FLOAT32, self.x, (batch, size))
@@ -153,22 +160,21 @@ class _Cell:
     """The step of an Lstm as nodes."""
 
     def __init__(self, frame: _Frame) -> None:
-        op, values = frame.op, frame.values
+        op, given = frame.op, LstmOperands(frame.values)
         assert isinstance(op, Lstm)
-        self.op = op
-        self.coupled = values[1] is None
+        self.op, self.given = op, given
+        self.coupled = given.weights[0] is None
         self.gates = "fco" if self.coupled else LSTM_GATES
         keep = slice(1 if self.coupled else 0, None)
-        self.cells = _extent(values[2], 0)
-        self.recurrent = stacked(frame.b, values[5:9][keep])
-        self.peepholes = dict(zip("ifo", values[9:12], strict=True))
-        self.norms = dict(zip(LSTM_GATES, values[20:24], strict=True))
-        self.biases = dict(zip(LSTM_GATES, values[12:16], strict=True))
-        self.projection, self.projection_bias = values[16], values[17]
+        self.cells = _extent(given.weights[1], 0)
+        self.recurrent = stacked(frame.b, given.recurrent[keep])
+        self.peepholes, self.norms = by_gate(given.peepholes), by_gate(given.norms)
+        self.biases = by_gate(given.biases)
+        self.projection, self.projection_bias = given.projection, given.projection_bias
         self.size = self.cells if self.projection is None else _extent(self.projection, 0)
-        self.normalized = any(self.norms.values())
-        bias = None if self.normalized else stacked(frame.b, values[12:16][keep])
-        weights = stacked(frame.b, values[1:5][keep])
+        self.normalized = any(given.norms)
+        bias = None if self.normalized else stacked(frame.b, given.biases[keep])
+        weights = stacked(frame.b, given.weights[keep])
         assert weights is not None
         self.projected = product(frame.b, frame.x, weights, bias)
 
@@ -202,7 +208,7 @@ class _Cell:
 
     def _gate(self, s: Scope, gate: str, z: Value, cell: Value | None) -> Value:
         b = s.builder
-        peephole, norm = self.peepholes.get(gate), self.norms[gate]
+        peephole, norm = self.peepholes[gate], self.norms[gate]
         if peephole is not None and cell is not None:
             z = b.add(e.Add(), [z, b.add(e.Mul(), [s.take(peephole), cell])])
         if norm is not None:
@@ -309,32 +315,31 @@ def step_by_step(node: Node, b: Builder) -> Sequence[Value] | None:
     return [b.add(join, outputs), *last]
 
 
-_STATES: dict[type[Op], tuple[int, ...]] = {Lstm: (18, 19), Rnn: (4,)}
+_STATES: dict[type[Op], tuple[int, ...]] = {Lstm: LSTM_STATES, Rnn: (4,)}
 """The places of the states among the operands."""
-
-_GATES = (0, 3, 1, 2)
-"""Where a layer's gates, i, o, f, c, are in an Lstm."""
 
 
 def as_layer(node: Node, b: Builder) -> list[Value] | None:
     """An Lstm that is no more than a layer, where the format has these."""
     op = node.op
     assert isinstance(op, Lstm)
-    given = [*node.inputs, *[None] * (24 - len(node.inputs))]
-    beyond = [*given[9:12], given[16], *given[20:24]]
     plain = op.activation is Activation.TANH and not op.cell_clip and op.steps is None
-    if not b.means.layers or not plain or any(beyond) or not _is_known(node, 2):
+    if not b.means.layers or not plain or not _is_known(node, 2):
         return None
-    frame = _Frame(node, b, 24)
-    kinds = [frame.values[1:5], frame.values[5:9], frame.values[12:16]]
-    if given[1] is None:
+    given = LstmOperands(node.inputs)
+    if any((*given.peepholes, given.projection, *given.norms)):
+        return None
+    frame = _Frame(node, b)
+    given = LstmOperands(frame.values)
+    kinds = [by_gate(values) for values in (given.weights, given.recurrent, given.biases)]
+    if given.weights[0] is None:
         for gates in kinds:  # i = 1 - f is an input gate of -z_f
-            gates[0] = None if gates[1] is None else b.add(e.Neg(), [gates[1]])
-    weights, recurrent, bias = (stacked(b, [gates[i] for i in _GATES]) for gates in kinds)
+            gates["i"] = None if gates["f"] is None else b.add(e.Neg(), [gates["f"]])
+    weights, recurrent, bias = (stacked(b, [gates[g] for g in LAYER_GATES]) for gates in kinds)
     if bias is not None:
-        other = b.const(np.zeros(4 * _extent(frame.values[2], 0), np.float32))
+        other = b.const(np.zeros(4 * _extent(given.weights[1], 0), np.float32))
         bias = b.add(Concat(axis=0), [bias, other])
-    operands = [weights, recurrent, bias, None, *frame.values[18:20]]
+    operands = [weights, recurrent, bias, None, given.output, given.cell]
     raised = [None if v is None else b.add(Unsqueeze(axes=(0,)), [v]) for v in operands]
     functions = (Function("Sigmoid"), Function("Tanh"), Function("Tanh"))
     layer = LstmLayer(directions=(op.reverse,), functions=functions)
@@ -347,11 +352,11 @@ def decompose_lstm(node: Node, b: Builder) -> list[Value] | None:
     """Lstm."""
     if not _is_known(node, 2, 16):
         return None
-    frame = _Frame(node, b, 24)
+    frame = _Frame(node, b)
     cell = _Cell(frame)
     weights = len(cell.gates) * cell.cells * cell.size
     run = Run(cell.step, frame.op.reverse, None, wants_sequence=True, weights=weights)
-    states = [frame.state(18, cell.size), frame.state(19, cell.cells)]
+    states = [frame.state(cell.given.output, cell.size), frame.state(cell.given.cell, cell.cells)]
     return frame.finish(*run_steps(b, cell.projected, states, run))
 
 
@@ -359,8 +364,9 @@ def decompose_rnn(node: Node, b: Builder) -> list[Value] | None:
     """Rnn."""
     if not _is_known(node, 1):
         return None
-    frame = _Frame(node, b, 5)
-    op, (_, weights, recurrent, bias, _) = frame.op, frame.values
+    frame = _Frame(node, b)
+    op = frame.op
+    _, weights, recurrent, bias, state = frame.values
     assert weights is not None
     assert recurrent is not None
     size = _extent(weights, 0)
@@ -372,7 +378,7 @@ def decompose_rnn(node: Node, b: Builder) -> list[Value] | None:
 
     run = Run(step, op.reverse, None, wants_sequence=True, weights=size * size)
     projected = product(b, frame.x, weights, bias)
-    return frame.finish(*run_steps(b, projected, [frame.state(4, size)], run))
+    return frame.finish(*run_steps(b, projected, [frame.state(state, size)], run))
 
 
 _AS_THEY_ARE = (of_real_weights, turned_around, without_states, step_by_step)

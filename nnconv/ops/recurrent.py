@@ -147,6 +147,10 @@ class GruLayer(Layer):
 
 @op_class
 class LstmLayer(Layer):
+LAYER_GATES = "iofc"
+"""The order of the gates of an LstmLayer: input, output, forget, cell."""
+
+
     """Long short-term memory.
 
     Operands: see ``Layer``; then the cell state [D,B,H] and peepholes [D,3*H] (i, o, f). Results:

@@ -8,7 +8,7 @@ Each op runs in one direction; a bidirectional op of a format is two of them (th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from nnconv.ir.dtype import FLOATS, DType
 from nnconv.ir.graph import Value
@@ -128,6 +128,38 @@ def extent_of(types: Types, index: int, dim: int) -> Dim:
 LSTM_GATES = "ifco"
 """The order of the gates of an Lstm: input, forget, cell, output."""
 
+LSTM_STATES = (18, 19)
+"""The places of the output and cell states among an Lstm's operands."""
+
+Given = TypeVar("Given")
+
+
+def by_gate(values: Sequence[Given]) -> dict[str, Given]:
+    """One value for each gate of an Lstm, by its letter."""
+    return dict(zip(LSTM_GATES, values, strict=True))
+
+
+class LstmOperands(Generic[Given]):
+    """The operands of an Lstm, or a QuantizedLstm, by what they are; those left out are None.
+
+    Attributes:
+        x: the data.
+        weights, recurrent, peepholes, biases, norms: one for each gate, in the order of
+            ``LSTM_GATES``; the cell gate has no peephole.
+        projection, projection_bias: what makes the output of the hidden value.
+        output, cell: the states.
+    """
+
+    def __init__(self, given: Sequence[Given | None]) -> None:
+        """Take the operands as the op has them, of which the last may be left off."""
+        every = [*given, *[None] * (len(Lstm.operands) - len(given))]
+        self.x = every[0]
+        self.weights, self.recurrent = every[1:5], every[5:9]
+        self.peepholes = [*every[9:11], None, every[11]]
+        self.biases = every[12:16]
+        self.projection, self.projection_bias, self.output, self.cell = every[16:20]
+        self.norms = every[20:24]
+
 
 @op_class
 class Lstm(_Recurrent):
@@ -206,7 +238,7 @@ class Lstm(_Recurrent):
         for operand, kind, shape in zip(self.operands[1:], types[1:], expected, strict=False):
             if kind is not None:
                 check_shape(kind, shape, operand.name)
-        return self._results(types, size, {18: size, 19: cells})
+        return self._results(types, size, dict(zip(LSTM_STATES, (size, cells), strict=True)))
 
 
 class Rnn(_Recurrent):

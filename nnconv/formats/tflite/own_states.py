@@ -13,12 +13,12 @@ import numpy as np
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, State, Value
 from nnconv.ir.types import TensorType, static_shape
-from nnconv.ops.rnn import Lstm, Rnn
+from nnconv.ops.rnn import LSTM_STATES, Lstm, Rnn
 from nnconv.ops.shape import Reshape
 from nnconv.ops.svdf import QuantizedSvdf, Svdf
 
 _PLACES: dict[type, dict[int, int]] = {
-    Lstm: {18: 1, 19: 2},
+    Lstm: dict(zip(LSTM_STATES, (1, 2), strict=True)),
     Rnn: {4: 1},
     Svdf: {4: 1},
     QuantizedSvdf: {4: 1},

@@ -13,12 +13,10 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
 from nnconv.ops.fixed_point import logistic, tanh
 from nnconv.ops.quantized_rnn import QuantizedLstm
+from nnconv.ops.rnn import LstmOperands
 
 _GATE_BITS = 3
 """Integer bits of a gate's value before its function."""
-
-_X, _H, _C = 0, 18, 19
-"""Places of the data and the states."""
 
 _CODES = np.arange(-(1 << 15), 1 << 15, dtype=np.int64)
 
@@ -128,50 +126,50 @@ def _normalized(t: Target, rows: str, norm: Value, bias: Value | None, scale: fl
 
 
 class _Step:
-    """The operands of a step by what they are to each gate, i, f, c and o."""
+    """The operands of a step; x, h and c as whole numbers, less their zero points."""
 
     def __init__(self, node: Node, t: Target) -> None:
         op = node.op
         assert isinstance(op, QuantizedLstm)
-        given = [*node.inputs, *[None] * (24 - len(node.inputs))]
+        given = LstmOperands(node.inputs)
         self.op, self.t = op, t
-        self.weights, self.recurrent = given[1:5], given[5:9]
-        self.peephole = [given[9], given[10], None, given[11]]
-        self.bias, self.norm = given[12:16], given[20:24]
-        self.projection, self.projection_bias = given[16], given[17]
-        self.x = _without(t, node.operand(_X), op.x_zero_point)
-        self.h = _without(t, node.operand(_H), op.h_zero_point)
-        self.c = t.cast(t.stored(node.operand(_C)), DType.INT64)
+        assert given.x is not None
+        assert given.output is not None
+        assert given.cell is not None
+        self.given = given
+        self.x = _without(t, given.x, op.x_zero_point)
+        self.h = _without(t, given.output, op.h_zero_point)
+        self.c = t.cast(t.stored(given.cell), DType.INT64)
 
     def gate(self, index: int, cell: str) -> str:
         """A gate's value with three integer bits."""
-        op, t, norm = self.op, self.t, self.norm[index]
-        weights, recurrent = self.weights[index], self.recurrent[index]
+        op, t, given = self.op, self.t, self.given
+        weights, recurrent = given.weights[index], given.recurrent[index]
+        peephole, bias, norm = given.peepholes[index], given.biases[index], given.norms[index]
         assert weights is not None
         assert recurrent is not None
         value = _narrow(t, fixed(t, _product(t, self.x, weights), op.input_scales[index]))
         more = fixed(t, _product(t, self.h, recurrent), op.recurrent_scales[index])
         value = _narrow(t, t.node("Add", [value, more]))
-        peephole = self.peephole[index]
         if peephole is not None:
             product = t.node("Mul", [t.cast(t.stored(peephole), DType.INT64), cell])
             more = fixed(t, product, op.peephole_scales[min(index, 2)])
             value = _narrow(t, t.node("Add", [value, more]))
         if norm is None:
             return value
-        return _normalized(t, value, norm, self.bias[index], op.norm_scales[index])
+        return _normalized(t, value, norm, bias, op.norm_scales[index])
 
     def projected(self, hidden: str) -> str:
         """The result of the value before a projection."""
-        op, t = self.op, self.t
-        if self.projection is None:
+        op, t, given = self.op, self.t, self.given
+        if given.projection is None:
             return hidden
         inner = hidden
         if op.hidden_zero_point:
             inner = t.node("Sub", [hidden, integer(t, op.hidden_zero_point)])
-        sums = _product(t, inner, self.projection)
-        if self.projection_bias is not None:
-            sums = t.node("Add", [sums, t.cast(t.stored(self.projection_bias), DType.INT64)])
+        sums = _product(t, inner, given.projection)
+        if given.projection_bias is not None:
+            sums = t.node("Add", [sums, t.cast(t.stored(given.projection_bias), DType.INT64)])
         moved = t.node("Add", [fixed(t, sums, op.projection_scale), integer(t, op.h_zero_point)])
         return _clipped(t, saturated(t, moved, DType.INT8), op.projection_clip)
 
@@ -186,7 +184,7 @@ def export_quantized_lstm(node: Node, t: Target) -> None:
     assert isinstance(op, QuantizedLstm)
     forget = _lookup(t, s.gate(1, s.c), logistic, _GATE_BITS)
     candidate = _lookup(t, s.gate(2, s.c), tanh, _GATE_BITS)
-    if s.weights[0] is None:
+    if s.given.weights[0] is None:
         take = t.node("Sub", [integer(t, (1 << 15) - 1), forget])
     else:
         take = _lookup(t, s.gate(0, s.c), logistic, _GATE_BITS)

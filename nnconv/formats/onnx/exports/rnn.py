@@ -33,7 +33,7 @@ from nnconv.formats.onnx.stacked import stacked
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.types import TensorType
-from nnconv.ops.rnn import LAYER_NORM_EPSILON, Lstm, Rnn
+from nnconv.ops.rnn import LAYER_NORM_EPSILON, Lstm, LstmOperands, Rnn, by_gate
 
 GUARD_LEAST = 2.0
 """The least clip of a cell that is worth hoping that no cell meets it. Keras always has 10."""
@@ -72,17 +72,15 @@ class _LstmForm:
     def __init__(self, t: Target, node: Node) -> None:
         op = node.op
         assert isinstance(op, Lstm), "an Lstm is expected"
-        values = [*node.inputs, *[None] * (24 - len(node.inputs))]
-        x = values[0]
-        assert x is not None, "x is required"
-        self.t, self.op, self.x = t, op, x
-        self.weights = dict(zip("ifco", values[1:5], strict=True))
-        self.recurrent = dict(zip("ifco", values[5:9], strict=True))
-        self.peephole = dict(zip("ifo", values[9:12], strict=True))
-        self.bias = dict(zip("ifco", values[12:16], strict=True))
-        self.norm = dict(zip("ifco", values[20:24], strict=True))
-        self.projection, self.projection_bias = values[16], values[17]
-        self.output, self.cell = values[18], values[19]
+        given = LstmOperands(node.inputs)
+        assert given.x is not None, "x is required"
+        self.t, self.op, self.x = t, op, given.x
+        self.weights, self.recurrent = by_gate(given.weights), by_gate(given.recurrent)
+        self.peephole, self.bias, self.norm = map(
+            by_gate, (given.peepholes, given.biases, given.norms)
+        )
+        self.projection, self.projection_bias = given.projection, given.projection_bias
+        self.output, self.cell = given.output, given.cell
         self.order = "iofc" if self.weights["i"] is not None else "ofc"
 
     @property
