@@ -145,12 +145,12 @@ class GruLayer(Layer):
     reset_after: bool = False
 
 
-@op_class
-class LstmLayer(Layer):
 LAYER_GATES = "iofc"
 """The order of the gates of an LstmLayer: input, output, forget, cell."""
 
 
+@op_class
+class LstmLayer(Layer):
     """Long short-term memory.
 
     Operands: see ``Layer``; then the cell state [D,B,H] and peepholes [D,3*H] (i, o, f). Results:
