@@ -18,7 +18,7 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Dim, TensorType, static_shape
-from nnconv.ops.rnn import Lstm, Rnn
+from nnconv.ops.rnn import Lstm, LstmOperands, Rnn
 from nnconv.ops.shape import Concat
 from nnconv.ops.slices import Slice
 
@@ -105,24 +105,22 @@ def _raised(shape: Sequence[Dim] | None, axis: int) -> tuple[Dim, ...] | None:
 
 _STATE_16_BIT = Quant.per_tensor(2.0**-11)
 _DATA_16_BIT = Quant.per_tensor(2.0**-7, 128)
-_LEFT_OUT_16_BIT = (*range(9, 12), 16, 17, *range(20, 24))
-"""The operands that QUANTIZED_16BIT_LSTM lacks: peepholes, projection and normalization."""
 
 
 def _is_16_bit(node: Node, op: Lstm) -> bool:
     """Whether a quantized Lstm is that of QUANTIZED_16BIT_LSTM."""
-    steps = op.steps
-    given = [*node.inputs, *[None] * (len(LSTM_OPERANDS) - len(node.inputs))]
-    gates = given[1:9]
-    plain = Lstm(time_major=op.time_major, steps=steps)
-    if steps is None or op != plain or any(given[i] is not None for i in _LEFT_OUT_16_BIT):
+    given = LstmOperands(node.inputs)
+    gates = [*given.weights, *given.recurrent]
+    plain = Lstm(time_major=op.time_major, steps=op.steps)
+    lacking = (*given.peepholes, given.projection, given.projection_bias, *given.norms)
+    if op.steps is None or op != plain or any(lacking):
         return False
-    data = [v for v in (given[0], given[18], *node.outputs[:2]) if v is not None]
-    cells = [v for v in (given[19], node.outputs[2]) if v is not None]
+    data = [v for v in (given.x, given.output, *node.outputs[:2]) if v is not None]
+    cells = [v for v in (given.cell, node.outputs[2]) if v is not None]
     return (
-        given[0] is not None
-        and given[0].type.rank == 2
-        and None not in (*gates, *given[12:16], *given[18:20])
+        given.x is not None
+        and given.x.type.rank == 2
+        and None not in (*gates, *given.biases, given.output, given.cell)
         and all((v.dtype, v.quant) == (DType.UINT8, _DATA_16_BIT) for v in data)
         and all((v.dtype, v.quant) == (DType.INT16, _STATE_16_BIT) for v in cells)
         and len({(v.dtype, v.quant) for v in gates if v is not None}) == 1
