@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import nnconv
-from nnconv.diff.compare import distance, judge, tolerance_of
+from nnconv.diff.compare import distance, judge, tolerances_of
 from nnconv.diff.inputs import random_array
 from nnconv.diff.meanings import meanings
 from nnconv.ir import Model, Value
@@ -231,7 +231,7 @@ def compare(value: Value, array: np.ndarray, wanted: Sequence[np.ndarray], model
         return  # nothing to hold it against
     spread = distance(wanted[0], wanted[1]).max_abs
     found = min((distance(array, w) for w in wanted), key=lambda d: d.max_abs)
-    tolerance = tolerance_of(value, model.graph)
+    tolerance = tolerances_of([value], model.graph)[0]
     passed, bound = judge(found, tolerance, spread if np.isfinite(spread) else 0.0)
     assert passed, f"{value.name}: {found.wrong_form or found.max_abs}, allowed {bound:g}"
 

@@ -100,20 +100,6 @@ def distance(actual: np.ndarray, expected: np.ndarray) -> Distance:
     return Distance(float(gap.max()), float(largest), rms=rms)
 
 
-def tolerance_of(
-    value: Value,
-    graph: Graph,
-    *,
-    rounds_apart: bool = False,
-    hybrids: bool = False,
-    blocks: bool = False,
-    curves: bool = False,
-) -> Tolerance:
-    """The tolerance that an output calls for; see ``tolerances_of``."""
-    flags = {"hybrids": hybrids, "blocks": blocks, "curves": curves}
-    return tolerances_of([value], graph, rounds_apart=rounds_apart, **flags)[0]
-
-
 def tolerances_of(
     values: Sequence[Value],
     graph: Graph,

@@ -166,10 +166,11 @@ def _with_states(first: _Side, second: _Side) -> tuple[_Side, _Side]:
 
     Formats without states have them so.
     """
-    return _told(first, second.model), _told(second, first.model)
+    return _with_states_of(first, second.model), _with_states_of(second, first.model)
 
 
-def _told(side: _Side, other: Model) -> _Side:
+def _with_states_of(side: _Side, other: Model) -> _Side:
+    """A side, with its last inputs and outputs as states where they are called as the other's."""
     model, count = side.model, len(other.states)
     inputs, outputs = model.graph.inputs[-count:], model.graph.outputs[-count:]
     if not _may_have_states(model, other):

@@ -254,25 +254,29 @@ def _unit(node: Node, value: Value, traces: Traces) -> tuple[float, bool]:
     op = node.op
     data = [v for v in _data(node) if not v.is_const]
     units = [_unit_of(v, traces, stored=op.quant_rule is not QuantRule.REAL) for v in data]
-    unit = max(units, default=0.0)
-    if not unit or value.type.has_codes or value.dtype is DType.BOOL or isinstance(op, _PLACES):
+    unit = sum(units) if isinstance(op, _ADDING) else max(units, default=0.0)
+    if not unit or value.type.has_codes or value.dtype is DType.BOOL or _is_place(node, value):
         return 0.0, False
-    if isinstance(op, _PLACES_BEHIND) and value.index:
-        return 0.0, False
-    if isinstance(op, _ADDING):
-        unit = sum(units)
-    is_whole = value.dtype.is_integer
-    if isinstance(op, Mul | Div):
-        gain = _gain(node)
-        if gain is not None:
-            return unit * gain, is_whole
-    moves = op.quant_rule is QuantRule.CODES or isinstance(op, _HANDING_ON)
+    gain = _gain(node)
+    if gain is not None:
+        return unit * gain, value.dtype.is_integer
+    if _hands_on(node, value):
+        return unit, value.dtype.is_integer or all(_is_whole(v, traces) for v in _data(node))
+    return 0.0, False
+
+
+def _is_place(node: Node, value: Value) -> bool:
+    """Whether a result is what was chosen or counted."""
+    op = node.op
+    return isinstance(op, _PLACES) or (isinstance(op, _PLACES_BEHIND) and value.index > 0)
+
+
+def _hands_on(node: Node, value: Value) -> bool:
+    """Whether a result is off by what the operands are, be it moved or made of integers."""
+    op = node.op
     if isinstance(op, Bitcast):
-        moves = data[0].dtype.is_integer and value.dtype.is_integer
-    if is_whole:
-        return (unit, True) if moves or not isinstance(op, Bitcast) else (0.0, False)
-    whole = all(_is_whole(v, traces) for v in _data(node))
-    return (unit, whole) if moves else (0.0, False)
+        return node.operand(0).dtype.is_integer and value.dtype.is_integer
+    return value.dtype.is_integer or op.quant_rule is QuantRule.CODES or isinstance(op, _HANDING_ON)
 
 
 def _unit_of(value: Value, traces: Traces, *, stored: bool) -> float:
@@ -303,7 +307,12 @@ def _data(node: Node) -> list[Value]:
 
 
 def _gain(node: Node) -> float | None:
-    """By what a product with a constant, or its quotient, is larger; None where that is open."""
+    """By what a product with a constant, or its quotient, is larger; None where that is open.
+
+    Other ops have no such gain.
+    """
+    if not isinstance(node.op, Mul | Div):
+        return None
     constants = [v.data for v in node.inputs if v is not None and v.data is not None]
     if len(constants) != 1 or (isinstance(node.op, Div) and not node.operand(1).is_const):
         return None

@@ -14,7 +14,6 @@ from nnconv.diff.compare import (
     Tolerance,
     distance,
     judge,
-    tolerance_of,
     tolerances_of,
 )
 from nnconv.formats.tflite.reader import read
@@ -114,11 +113,15 @@ def test_steps_of_codes_that_became_floats_are_rounded_too():
     assert judge(found, Tolerance("absolute", 0.1, ""), 0.0)[0]
 
 
+def tolerance_of(graph, *, rounds_apart=False):
+    return tolerances_of(graph.outputs, graph, rounds_apart=rounds_apart)[0]
+
+
 def kind_of(build):
     b = TfliteBuilder()
     b.output(build(b))
     model = read(b.build())
-    return tolerance_of(model.outputs[0], model.graph)
+    return tolerance_of(model.graph)
 
 
 def test_floats_are_held_to_their_largest_value():
@@ -190,16 +193,15 @@ def halves_in_a_row(count):
 
 def test_halves_in_a_row_that_one_runtime_rounds_are_given_each_rounding():
     graph = halves_in_a_row(40)
-    (output,) = graph.outputs
-    assert tolerance_of(output, graph).bound == HALF_TOLERANCE
-    found = tolerance_of(output, graph, rounds_apart=True)
+    assert tolerance_of(graph).bound == HALF_TOLERANCE
+    found = tolerance_of(graph, rounds_apart=True)
     assert (found.kind, found.bound) == ("relative", 40 * HALF_STEP)
     assert "rounds every result" in found.why
     assert found.nudges == 4  # half the root of 40
     many = halves_in_a_row(5000)
-    assert tolerance_of(many.outputs[0], many, rounds_apart=True).bound == MOST_ROUNDED
+    assert tolerance_of(many, rounds_apart=True).bound == MOST_ROUNDED
     few = halves_in_a_row(3)
-    assert tolerance_of(few.outputs[0], few, rounds_apart=True).bound == HALF_TOLERANCE
+    assert tolerance_of(few, rounds_apart=True).bound == HALF_TOLERANCE
 
 
 def wide_codes(count, *, resized=False, as_floats=False):
@@ -216,7 +218,7 @@ def wide_codes(count, *, resized=False, as_floats=False):
     if as_floats:
         value = b.add(Dequantize(dtype=DType.FLOAT32), [value])
     graph.outputs = [value]
-    return tolerance_of(value, graph)
+    return tolerance_of(graph)
 
 
 def test_results_of_16_bits_in_a_row_are_given_a_step_each():
@@ -235,7 +237,7 @@ def test_bytes_in_a_row_add_up_as_the_root_of_their_number(count, steps):
     for _ in range(count):
         value = b.add(Tanh(), [value], quant=quant)
     graph.outputs = [value, b.add(Dequantize(dtype=DType.FLOAT32), [value])]
-    codes, floats = (tolerance_of(output, graph) for output in graph.outputs)
+    codes, floats = tolerances_of(graph.outputs, graph)
     assert codes[:2] == ("steps", steps)
     assert floats[:2] == ("absolute", steps / 128)
 
@@ -259,7 +261,7 @@ def test_boxes_of_equal_scores_are_held_to_their_form(coded):
     half = b.const(np.float32(0.5))
     op = NonMaxSuppression(limit=3, with_scores=False)
     graph.outputs = [b.add_many(op, [boxes, row, None, half, half])[0]]
-    found = tolerance_of(graph.outputs[0], graph)
+    found = tolerance_of(graph)
     assert found.kind == ("form" if coded else "exact")
     assert ("equal scores" in found.why) == coded
 
