@@ -187,16 +187,19 @@ class Match:
         spec: the operation.
         api: the version of the API.
         inputs, outputs: the formal ones, by position.
+        positions: where each input stands, by name; a run's is that of its first.
         params: index of each given parameter's tensor, by name; the last counts.
     """
 
-    __slots__ = ("api", "inputs", "outputs", "params", "spec")
+    __slots__ = ("api", "inputs", "outputs", "params", "positions", "spec")
 
     def __init__(self, operation: Operation, graph: Graph) -> None:
         self.spec = spec_of(operation.type)
         self.api = graph.api
         self.inputs = self.spec.input_specs(len(operation.inputs))
         self.outputs = self.spec.output_specs(len(operation.outputs))
+        places = reversed(range(len(self.inputs)))
+        self.positions = {self.inputs[place].name: place for place in places}
         self.params: dict[str, int] = {}
         for index in operation.params:
             spec = self.spec.by_type.get(graph.tensors[index].type)
@@ -212,7 +215,7 @@ class Match:
 
     def position(self, name: str) -> int | None:
         """Where an input stands; None if it is left off."""
-        return next((i for i, formal in enumerate(self.inputs) if formal.name == name), None)
+        return self.positions.get(name)
 
 
 @cache
