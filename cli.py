@@ -41,7 +41,7 @@ from nnconv.console import (
     show_verification,
     working,
 )
-from nnconv.errors import BackendError, ExitCode, NnconvError, UnsupportedError, UsageError
+from nnconv.errors import BackendError, ExitCode, NnconvError, UnsupportedError, UsageError, plural
 from nnconv.formats import FORMATS
 from nnconv.outlive import outlive
 
@@ -388,11 +388,11 @@ def ops(*, format_name: str | None, as_json: bool) -> None:
             (row.op, *row.forms.values(), "yes" if row.reference else "")
             for row in support_matrix(kernels)
         ]
-        print_table(f"{len(rows)} ops", ("op", *FORMATS, "reference"), rows)
+        print_table(plural(len(rows), "op"), ("op", *FORMATS, "reference"), rows)
         return
     for name, support in tables.items():
         rows = [(op,) for op in support.read]
-        print_table(f"{name}: {len(rows)} ops read", ("op",), rows)
+        print_table(f"{name}: {plural(len(rows), 'op')} read", ("op",), rows)
         written = [(op, how, "yes" if op in kernels else "") for op, how in support.write.items()]
         title = f"{name}: {len(written)} of nnconv's ops written"
         print_table(title, ("op", "form", "reference"), written)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import click
 
-from nnconv.errors import UsageError, printable
+from nnconv.errors import UsageError, plural, printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -175,11 +175,13 @@ def describe_quant(quant: Quant | None) -> str:
     if len(points) == 1:
         code = f"(q {'-' if points[0] > 0 else '+'} {abs(points[0])})" if points[0] else "q"
     else:
-        code = f"(q - one of {len(points)} zero points)"
+        code = f"(q - one of {plural(len(points), 'zero point')})"
     if quant.axis is None:
         return f"real = {quant.scale[0]:.9g} * {code}"
     kind = f"blocks of {quant.block} along" if quant.block else "indices of"
-    return f"real = one of {len(quant.scale)} scales, by {kind} axis {quant.axis}, * {code}"
+    return (
+        f"real = one of {plural(len(quant.scale), 'scale')}, by {kind} axis {quant.axis}, * {code}"
+    )
 
 
 def describe_value(value: Shown) -> dict[str, Any]:
@@ -230,7 +232,7 @@ def describe_report(report: ConversionReport) -> Iterator[str]:
     version = "".join(f"{kind} {number}" for kind, number in versions if number)
     yield (
         f"{report.source} ({report.source_format}) -> {report.target} "
-        f"({report.target_format}{version}): {sum(report.counts.values())} nodes"
+        f"({report.target_format}{version}): {plural(sum(report.counts.values()), 'node')}"
     )
     for name, dtype, shape in report.inputs:
         yield f"  input   {name}: {dtype}[{describe_shape(shape)}]"
@@ -274,9 +276,13 @@ def describe_file(path: Path, summary: Summary) -> dict[str, Any]:
     }
 
 
+def _bytes(size: int) -> str:
+    return plural(f"{size:,}", "byte")
+
+
 def show_model(facts: Mapping[str, Any]) -> None:
     """Print what ``inspect`` found, for people."""
-    say(f"{facts['path']}: {facts['format']}, {facts['size']:,} bytes")
+    say(f"{facts['path']}: {facts['format']}, {_bytes(facts['size'])}")
     if facts["description"]:
         say(f"description: {facts['description']}")
     for entry in facts["signatures"]:
@@ -290,11 +296,11 @@ def show_model(facts: Mapping[str, Any]) -> None:
         header = ("role", "name", "dtype", "shape", "quantization", "called")
         print_table(title, header, rows)
     counts = [(op, str(count)) for op, count in facts["ops"].items()]
-    print_table(f"{facts['nodes']} nodes", ("op", "count"), counts)
+    print_table(plural(facts["nodes"], "node"), ("op", "count"), counts)
     constants = facts["constants"]
-    say(f"constants: {constants['count']}, {constants['bytes']:,} bytes")
+    say(f"constants: {constants['count']}, {_bytes(constants['bytes'])}")
     if facts["metadata"]:
-        entries = (f"{name} ({size:,} bytes)" for name, size in facts["metadata"].items())
+        entries = (f"{name} ({_bytes(size)})" for name, size in facts["metadata"].items())
         say(f"metadata: {', '.join(entries)}")
     if facts["unsupported"]:
         rows = [(item["op"], item["where"], item["why"]) for item in facts["unsupported"]]
@@ -321,8 +327,7 @@ def show_check(found: CheckReport) -> None:
     if found.passed:
         say(f"{found.source}: {found.target} can hold it{at}{f'; {least}' if least else ''}")
         return
-    count = len(found.obstacles)
-    many = f"{count} obstacle{'s' if count > 1 else ''}"
+    many = plural(len(found.obstacles), "obstacle")
     rows = [(o.op, o.where, o.why, o.hint) for o in found.obstacles]
     print_table(f"{found.source}: {many} for {found.target}{at}", OBSTACLE_HEADER, rows)
     none = f"no {kind} that nnconv knows of would do" if kind else ""

@@ -23,6 +23,12 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def plural(count: object, one: str, several: str = "") -> str:
+    """A number and what it counts: ``1 node``, ``3 nodes``, with ``several`` ``2 axes``."""
+    number = str(count)
+    return f"{number} {one if number == '1' else several or f'{one}s'}"
+
+
 class ExitCode(enum.IntEnum):
     """Exit codes of the command line."""
 
@@ -122,9 +128,8 @@ class UnsupportedError(NnconvError):
         """Collect ``items`` (at least one) under one error."""
         self.items = tuple(items)
         self.path = path
-        count = len(self.items)
         head = f"{path}: " if path else ""
-        super().__init__(f"{head}{count} unsupported node{'s' if count != 1 else ''}:")
+        super().__init__(f"{head}{plural(len(self.items), 'unsupported node')}:")
         self.message += "".join(f"\n  {item}" for item in self.items)
         self.args = (self.items,)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nnconv.console import describe_array, describe_shape, print_json, print_table
+from nnconv.errors import plural
 
 ROWS = [("conv[bold]1", "2"), ("[/red]", "")]
 TABLE = f"from nnconv.console import print_table; print_table('ops', ('name', 'count'), {ROWS!r})"
@@ -69,3 +70,18 @@ def test_array_is_described_by_its_range(array, least, mean, most):
         "mean": mean,
         "max": most,
     }
+
+
+@pytest.mark.parametrize(
+    ("count", "words", "text"),
+    [
+        (1, ("node",), "1 node"),
+        (0, ("node",), "0 nodes"),
+        (12, ("node",), "12 nodes"),
+        ("1,024", ("byte",), "1,024 bytes"),
+        (1, ("axis", "axes"), "1 axis"),
+        (2, ("axis", "axes"), "2 axes"),
+    ],
+)
+def test_what_is_counted_is_named_by_its_number(count, words, text):
+    assert plural(count, *words) == text

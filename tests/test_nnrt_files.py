@@ -130,5 +130,5 @@ def test_wrong_options(nnrt_file, to, options):
 def test_a_model_that_breaks_rules_is_bad_input(nnrt_file):
     graph = add_model()
     graph.operations[0].inputs = (0,)
-    with pytest.raises(InvalidModelError, match="1 inputs, allowed are 2"):
+    with pytest.raises(InvalidModelError, match="1 input, allowed are 2"):
         nnconv.load(nnrt_file(graph))

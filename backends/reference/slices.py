@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from nnconv.backends.reference.executor import Array, Kernel, code_of, flat, takes_kind
 
+from nnconv.errors import plural
 from nnconv.ir.op import Op
 from nnconv.ir.types import TensorType
 from nnconv.ops.slices import (
@@ -65,7 +66,7 @@ def pad(
         assert pads is not None
         found = op.pairs(flat(pads), x.ndim)
         if found is None or len(found) != x.ndim:
-            raise ValueError(f"{pads.size} pads for rank {x.ndim}")
+            raise ValueError(f"{plural(pads.size, 'pad')} for rank {x.ndim}")
         pairs = found
     grown = [(max(a, 0), max(b, 0)) for a, b in pairs]
     if op.mode is PadMode.CONSTANT:

@@ -27,7 +27,7 @@ from nnconv.diff.verify import (
     rounds_of,
 )
 from nnconv.diff.worker import Outcome
-from nnconv.errors import BackendError, UsageError
+from nnconv.errors import BackendError, UsageError, plural
 from nnconv.formats import detect, read_model
 from nnconv.ir.dtype import of_type
 from nnconv.ir.graph import Model, State
@@ -201,7 +201,7 @@ def _pairs(first: _Side, second: _Side, what: str) -> list[int]:
     """For each of the second model's inputs or outputs (``what``) the place of the first one's."""
     a, b = (getattr(side.model, what) for side in (first, second))
     if len(a) != len(b):
-        message = f"the first model has {len(a)} {what}, the second {len(b)}"
+        message = f"the first model has {plural(len(a), what[:-1])}, the second {len(b)}"
         raise UsageError(message, hint=_states_hint(first, second))
     names = [value.name for value in a]
     if len(set(names)) == len(names) and set(names) == {value.name for value in b}:
@@ -256,8 +256,9 @@ def _compare(
     checks: list[OutputCheck | None] = [None] * len(order)
     seeds, runs = [], 0
     notes = [
-        f"the last {len(side.states)} inputs of {side.path} are states of the other model: they "
-        "begin as those do, and get in the next run what the last outputs gave"
+        f"{side.path} has states of the other model as its last "
+        f"{plural(len(side.states), 'input')}: they begin as those do, and get in the next run "
+        "what the last outputs gave"
         for side in (first, second)
         if side.states
     ]

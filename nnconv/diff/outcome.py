@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nnconv.diff.compare import MOST_ROUNDED, Distance, Tolerance, distance, judge
+from nnconv.errors import plural
 from nnconv.ir.types import Shape
 
 HEADER = ("output", "largest difference", "allowed", "why", "")
@@ -88,7 +89,7 @@ class Verification:
     def title(self) -> str:
         """The outcome in one line."""
         verdict = "verified" if self.passed else "DIFFERS"
-        count = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        count = plural(self.runs, "run")
         seeds = ", ".join(str(seed) for seed in self.seeds)
         result, source = self.called
         return (

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nnconv.errors import BackendError, InvalidModelError, UnsupportedError, UsageError
+from nnconv.errors import BackendError, InvalidModelError, UnsupportedError, UsageError, plural
 from nnconv.ir.dtype import DType, of_type
 from nnconv.ir.types import Shape
 from nnconv.outlive import death
@@ -177,7 +177,8 @@ def work(folder: Path) -> None:
                 for s, count in enumerate(steps):
                     given = [*_load(folder, r, s, count), *states]
                     if len(given) != len(names):
-                        raise BackendError(f"it takes {len(names)} inputs, {len(given)} were given")
+                        wants = plural(len(names), "input")
+                        raise BackendError(f"it takes {wants}, {len(given)} were given")
                     feeds = dict(zip(names, given, strict=True))
                     results = list(executable.run(feeds).values())
                     plain = len(results) - len(states)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.json_check import JsonError
 
 MOST_INLINE = 16
@@ -91,7 +92,7 @@ def read_constant(
     for extent in wanted:
         count *= extent
     if data.size != count or min(wanted, default=1) < 0:
-        raise JsonError(f"{data.size} elements for {kind} {list(wanted)}")
+        raise JsonError(f"{plural(data.size, 'element')} for {kind} {list(wanted)}")
     return data.reshape(wanted)
 
 
@@ -116,7 +117,7 @@ def _decoded(text: str, dtype: np.dtype[Any]) -> Array:
     except (binascii.Error, ValueError) as error:
         raise JsonError(f"its base64 is broken: {error}") from error
     if len(raw) % dtype.itemsize:
-        raise JsonError(f"{len(raw)} bytes are no whole number of elements")
+        raise JsonError(f"{plural(len(raw), 'byte')} can't be a whole number of elements")
     return np.frombuffer(raw, dtype)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from nnconv.errors import InvalidModelError, printable
+from nnconv.errors import InvalidModelError, plural, printable
 
 
 class Finding(NamedTuple):
@@ -51,7 +51,7 @@ class BrokenModelError(InvalidModelError):
             super().__init__(found[0].message, path=path, where=found[0].where)
         else:
             of = f" of {rules}" if rules else ""
-            many = f"{len(found)} rules{of} are" if len(found) > 1 else f"a rule{of} is"
+            many = f"{plural(len(found), 'rule')}{of} are" if len(found) > 1 else f"a rule{of} is"
             super().__init__(f"{many} broken:", path=path)
             self.message += "".join(f"\n  {printable(str(finding))}" for finding in found)
             self.args = (self.message,)

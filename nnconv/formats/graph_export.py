@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from nnconv.decompositions.base import Evaluate, Refused, replace
-from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
+from nnconv.errors import Reason, UnsupportedError, UnsupportedItem, plural
 from nnconv.formats.hints import open_names, shapes_hint
 from nnconv.formats.written import Written
 from nnconv.ir.builder import Builder, Means
@@ -433,7 +433,10 @@ def check_ends(
     if min(counts) < 1:
         why, hint = f"{format_name}'s models have inputs and outputs, at least one of each", ""
     elif most is not None and max(counts) > most:
-        why = f"it has {counts[0]} inputs and {counts[1]} outputs, {format_name} takes up to {most}"
+        why = (
+            f"it has {plural(counts[0], 'input')} and {plural(counts[1], 'output')}, "
+            f"{format_name} takes up to {most}"
+        )
     else:
         return
     where = graph.name or "graph"

@@ -14,6 +14,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
+from nnconv.errors import plural
+
 Built = TypeVar("Built")
 
 Check: TypeAlias = "Callable[[Any], str]"
@@ -210,7 +212,7 @@ def _bound(key: str, bound: float) -> Check:
     def run(value: Any) -> str:
         if counts:
             if isinstance(value, list) and (len(value) - bound) * sign < 0:
-                return f": {len(value)} entries, must be {least} {bound}"
+                return f": {plural(len(value), 'entry', 'entries')}, must be {least} {bound}"
         elif isinstance(value, int | float) and (value - bound) * sign < 0:
             return f": {_shown(value)}, must be {least} {bound}"
         return ""

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from nnconv.errors import InvalidModelError
+from nnconv.errors import InvalidModelError, plural
 from nnconv.formats.json_check import JsonError, compile_schema, parse_json
 from nnconv.formats.stored import Storage, stored_chunks
 
@@ -105,7 +105,7 @@ def parse(data: memoryview | bytes, *, path: str = "") -> Content:
     view = memoryview(data).cast("B")
     size = int.from_bytes(view[:8], "little")
     if len(view) < 8 or size > min(len(view) - 8, MOST_HEADER_BYTES):
-        raise fail(f"a header of {size} bytes in a file of {len(view)}")
+        raise fail(f"a header of {plural(size, 'byte')} in a file of {len(view)}")
     try:
         header = parse_json(bytes(view[8 : 8 + size]))
     except JsonError as error:
@@ -135,7 +135,9 @@ def _view(entry: Mapping[str, Any], body: memoryview) -> Array:
     if not start <= stop <= len(body):
         raise JsonError(f"its bytes {start} to {stop} are outside of the file's {len(body)}")
     if prod(shape) * dtype.itemsize != stop - start:
-        raise JsonError(f"{stop - start} bytes for {prod(shape)} elements of {code}")
+        raise JsonError(
+            f"{plural(stop - start, 'byte')} for {plural(prod(shape), 'element')} of {code}"
+        )
     flat = np.frombuffer(body[start:stop], dtype) if stop > start else np.zeros(0, dtype)
     try:
         return flat.reshape(shape)

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from nnconv.errors import plural
+
 BLOCK_BYTES = 1 << 22
 """Upper bound of a block's size: far above what a write call costs, far below a big tensor."""
 
@@ -63,7 +65,7 @@ def stored_nbytes(data: Data, dims: tuple[int, ...], storage: Storage, *, fail: 
         if not view.c_contiguous:
             raise fail("its data are a memoryview with gaps")
         if view.nbytes != nbytes:
-            raise fail(f"its data are {view.nbytes} bytes long; {nbytes} are needed")
+            raise fail(f"its data are {plural(view.nbytes, 'byte')} long; {nbytes} are needed")
     return nbytes
 
 

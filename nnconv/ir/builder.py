@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnconv.errors import GraphError
+from nnconv.errors import GraphError, plural
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import NOWHERE, Graph, Node, Origin, Value
 from nnconv.ir.op import Op, Types
@@ -99,7 +99,7 @@ class Builder:
         """Add a node of one result; ``quant`` and ``dtype`` override what ``infer`` says."""
         types = self.infer(op, inputs)
         if len(types) != 1:
-            raise GraphError(f"{op!r} has {len(types)} results; use add_many")
+            raise GraphError(f"{op!r} has {plural(len(types), 'result')}; use add_many")
         result = replace(types[0], quant=quant) if quant is not None else types[0]
         if dtype is not None:
             result = replace(result, dtype=dtype)

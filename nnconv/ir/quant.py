@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import DType
 
 
@@ -37,7 +38,8 @@ class Quant:
         """
         if len(self.scale) != len(self.zero_point) or not self.scale:
             raise ValueError(
-                f"{len(self.scale)} scales and {len(self.zero_point)} zero points; want as many",
+                f"{plural(len(self.scale), 'scale')} and "
+                f"{plural(len(self.zero_point), 'zero point')}; want as many",
             )
         if self.axis is None and (len(self.scale) != 1 or self.block):
             raise ValueError("several scales need an axis")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import DType
 from nnconv.ir.quant import Quant
 
@@ -118,7 +119,9 @@ def shape_of_rank(rank: Dim) -> Shape:
     if not isinstance(rank, int):
         return None
     if not 0 <= rank <= MOST_DIMENSIONS:
-        raise ValueError(f"a tensor of {rank} dimensions, at most {MOST_DIMENSIONS} are possible")
+        raise ValueError(
+            f"a tensor of {plural(rank, 'dimension')}, at most {MOST_DIMENSIONS} are possible"
+        )
     return (None,) * rank
 
 

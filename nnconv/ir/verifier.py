@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from nnconv.errors import GraphError
+from nnconv.errors import GraphError, plural
 from nnconv.ir.graph import Graph, Model, Node, Use, Value
 from nnconv.ir.op import QuantRule
 from nnconv.ir.types import Shape, TensorType
@@ -63,7 +63,7 @@ def _check_operands(node: Node, after: str) -> None:
     formal = node.op.operands
     variadic = bool(formal) and formal[-1].variadic
     if not variadic and len(node.inputs) > len(formal):
-        _fail(after, f"{node!r} has {len(node.inputs)} inputs, allowed are {len(formal)}")
+        _fail(after, f"{node!r} has {plural(len(node.inputs), 'input')}, allowed are {len(formal)}")
     for index, operand in enumerate(formal):
         if operand.variadic:
             continue
@@ -82,7 +82,9 @@ def _check_results(node: Node, after: str) -> None:
     except ValueError as error:
         _fail(after, f"{node!r}: {error}")
     if len(inferred) != len(node.outputs):
-        _fail(after, f"{node!r} has {len(node.outputs)} results, must have {len(inferred)}")
+        _fail(
+            after, f"{node!r} has {plural(len(node.outputs), 'result')}, must have {len(inferred)}"
+        )
     for value, expected in zip(node.outputs, inferred, strict=True):
         if not _agrees(node, value.type, expected):
             _fail(after, f"{node!r}: result {value.name} is {value.type}, inferred {expected}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, TypeAlias
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import ANY
 from nnconv.ir.op import (
     Layout,
@@ -112,7 +113,7 @@ class _BatchSpace(Move):
         x, sizes = operand_type(types, 0), operand_type(types, 1).shape
         rank, count = x.rank, sizes[0] if sizes else None
         if rank is not None and isinstance(count, int) and count >= rank:
-            raise ValueError(f"{count} block sizes for rank {rank}")
+            raise ValueError(f"{plural(count, 'block size')} for rank {rank}")
         return moved(x, shape_of_rank(rank))
 
     def specialize(
@@ -147,7 +148,7 @@ class SpaceToBatch(_BatchSpace):
             return self._open_type(types)
         first = 2 if self.channels_first else 1
         if len(x.shape) < first + len(self.block):
-            raise ValueError(f"{len(self.block)} block sizes for rank {len(x.shape)}")
+            raise ValueError(f"{plural(len(self.block), 'block size')} for rank {len(x.shape)}")
         result = list(x.shape)
         for i, (size, (before, after)) in enumerate(zip(self.block, self.pads, strict=True)):
             dim = result[first + i]
@@ -179,7 +180,7 @@ class BatchToSpace(_BatchSpace):
             return self._open_type(types)
         first = 2 if self.channels_first else 1
         if len(x.shape) < first + len(self.block):
-            raise ValueError(f"{len(self.block)} block sizes for rank {len(x.shape)}")
+            raise ValueError(f"{plural(len(self.block), 'block size')} for rank {len(x.shape)}")
         result = list(x.shape)
         for i, (size, (before, after)) in enumerate(zip(self.block, self.crops, strict=True)):
             dim = result[first + i]

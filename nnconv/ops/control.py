@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import ANY, BOOLS, DType
 from nnconv.ir.op import Op, Operand, QuantRule, Types, operand_type
 from nnconv.ir.types import TensorType, join_shapes
@@ -94,7 +95,9 @@ def check_given(given: Types, wanted: Sequence[TensorType]) -> None:
         ValueError: when they don't.
     """
     if len(given) != len(wanted):
-        raise ValueError(f"a body of {len(wanted)} inputs is given {len(given)} values")
+        raise ValueError(
+            f"a body of {plural(len(wanted), 'input')} is given {plural(len(given), 'value')}"
+        )
     for index, (a, b) in enumerate(zip(given, wanted, strict=True)):
         if a is None or a.dtype is not b.dtype:
             raise ValueError(f"input {index} of a body is {b.dtype}, but is given {a}")

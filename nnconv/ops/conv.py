@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import EIGHT_BITS, FLOATS, DType
 from nnconv.ir.op import (
     Activation,
@@ -100,7 +101,10 @@ class _DirectConvolution(_Convolution):
             if isinstance(depth, int):
                 _check_channels(channels, depth * self.groups, "input channels are")
             if isinstance(weights[0], int) and weights[0] % self.groups:
-                raise ValueError(f"{weights[0]} filters don't split into {self.groups} groups")
+                raise ValueError(
+                    f"{plural(weights[0], 'filter')} can't be split into "
+                    f"{plural(self.groups, 'group')}"
+                )
         check_bias(types, weights[0])
         shape = window_shape(
             x.shape,
@@ -166,7 +170,9 @@ class ConvInteger(_DirectConvolution):
         for kind, allowed in zip(types[2:], ((1,), (1, filters)), strict=False):
             count = None if kind is None else element_count(kind.shape)
             if count is not None and None not in allowed and count not in allowed:
-                raise ValueError(f"zero points are {kind}, must be of {allowed[-1]} elements")
+                raise ValueError(
+                    f"zero points are {kind}, must be of {plural(allowed[-1], 'element')}"
+                )
         return (TensorType(DType.INT32, super().infer(types[:2])[0].shape),)
 
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import DType
 from nnconv.ir.op import Op, Operand, QuantRule, Types, op_class, operand_type, require_rank
 from nnconv.ir.types import TensorType, element_count
@@ -52,12 +53,12 @@ class NonMaxSuppression(Op):
         boxes = require_rank(operand_type(types, 0).shape, 2, "boxes")
         scores = require_rank(operand_type(types, 1).shape, 1, "scores")
         if boxes is not None and boxes[1] not in (4, None):
-            raise ValueError(f"boxes have {boxes[1]} coordinates, must have 4")
+            raise ValueError(f"boxes have {plural(boxes[1], 'coordinate')}, must have 4")
         counts = {d for s in (boxes, scores) if s is not None for d in s[:1] if isinstance(d, int)}
         if len(counts) > 1:
-            raise ValueError(f"{boxes} boxes have {scores} scores")
+            raise ValueError(f"{plural(boxes, 'box', 'boxes')} with {plural(scores, 'score')}")
         if self.limit is not None and self.limit < 0:
-            raise ValueError(f"{self.limit} boxes are wanted")
+            raise ValueError(f"{plural(self.limit, 'box', 'boxes')} are wanted")
         indices = TensorType(DType.INT32, (self.limit,))
         count = TensorType(DType.INT32, ())
         if self.with_scores:
@@ -184,5 +185,8 @@ class DetectionPostProcess(Op):
         """
         extra = columns - self.classes
         if extra not in (0, 1):
-            raise ValueError(f"scores of {columns} columns don't fit {self.classes} classes")
+            raise ValueError(
+                f"scores of {plural(columns, 'column')} don't fit "
+                f"{plural(self.classes, 'class', 'classes')}"
+            )
         return extra

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import ANY
 from nnconv.ir.op import (
     LayoutKind,
@@ -207,7 +208,7 @@ class DynamicSlice(Move):
         counts = [element_count(t.shape) for t in types[1:] if t is not None]
         known = {count for count in counts if count is not None}
         if len(known) > 1 or (x.rank is not None and max(known, default=0) > x.rank):
-            raise ValueError(f"bounds of {counts} dimensions for rank {x.rank}")
+            raise ValueError(f"bounds of {plural(counts, 'dimension')} for rank {x.rank}")
         return moved(x, shape_of_rank(x.rank))
 
     def specialize(self, known: Known, types: Types) -> Special:

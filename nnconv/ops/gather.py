@@ -6,6 +6,7 @@ import enum
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import ANY, NUMBERS, DType
 from nnconv.ir.op import (
     LayoutKind,
@@ -127,7 +128,9 @@ class GatherNd(Move):
         if not 0 <= self.batch_dims < len(indices.shape):
             raise ValueError(f"{self.batch_dims} batch dimensions of indices {indices}")
         if self.batch_dims + depth > len(x.shape):
-            raise ValueError(f"{depth} indices a place are too many for rank {len(x.shape)}")
+            raise ValueError(
+                f"rank {len(x.shape)} has no room for {plural(depth, 'index', 'indices')} a place"
+            )
         return moved(x, (*indices.shape[:-1], *x.shape[self.batch_dims + depth :]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import ANY, FLOATS, DType
 from nnconv.ir.op import Op, Operand, QuantRule, Types, op_class, operand_type, require_rank
 from nnconv.ir.types import Dim, TensorType
@@ -45,7 +46,7 @@ class LshProjection(Op):
         if seeds is not None:
             rows, bits = seeds
             if isinstance(bits, int) and bits > MOST_BITS:
-                raise ValueError(f"{bits} bits, at most {MOST_BITS} are possible")
+                raise ValueError(f"{plural(bits, 'bit')}, at most {MOST_BITS} are possible")
             known = isinstance(rows, int) and isinstance(bits, int)
             count = (rows * bits if known else None) if self.dense else rows
         return (TensorType(DType.INT32, (count,)),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import FLOATS, NUMBERS, DType
 from nnconv.ir.op import (
     Op,
@@ -111,7 +112,7 @@ class Einsum(Op):
             raise ValueError(f"equation {self.equation!r} tells no result")
         terms = left.split(",")
         if len(terms) != len(ranks):
-            raise ValueError(f"equation {self.equation!r} is of {len(terms)} operands")
+            raise ValueError(f"equation {self.equation!r} is of {plural(len(terms), 'operand')}")
         if any(rank is None for rank in ranks):
             return None, None
         labels = [_labels(term, rank or 0) for term, rank in zip(terms, ranks, strict=True)]
@@ -161,5 +162,5 @@ class Det(Op):
             raise ValueError(f"x has rank {len(x.shape)}, must have at least 2")
         rows, columns = x.shape[-2:]
         if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
-            raise ValueError(f"a matrix has {rows} rows and {columns} columns")
+            raise ValueError(f"a matrix has {plural(rows, 'row')} and {plural(columns, 'column')}")
         return (TensorType(x.dtype, x.shape[:-2]),)

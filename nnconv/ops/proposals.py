@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from typing import ClassVar
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import FLOATS, DType
 from nnconv.ir.op import Op, Operand, Role, Types, op_class, operand_type, require_rank
 from nnconv.ir.types import TensorType
@@ -64,7 +65,10 @@ class LimitedBoxes(Op):
         if extents[0] is not None and extents[1] is not None:
             classes, columns = extents[0][1], extents[1][1]
             if isinstance(classes, int) and isinstance(columns, int) and columns != classes * 4:
-                raise ValueError(f"boxes of {columns} columns for {classes} classes")
+                raise ValueError(
+                    f"boxes of {plural(columns, 'column')} for "
+                    f"{plural(classes, 'class', 'classes')}"
+                )
         return (
             TensorType(scores.dtype, (None,)),
             TensorType(boxes.dtype, (None, 4)),
@@ -109,7 +113,9 @@ class Proposals(Op):
         if extents[0] is not None and extents[1] is not None:
             anchors, columns = extents[0][3], extents[1][3]
             if isinstance(anchors, int) and isinstance(columns, int) and columns != anchors * 4:
-                raise ValueError(f"deltas of {columns} columns for {anchors} anchors")
+                raise ValueError(
+                    f"deltas of {plural(columns, 'column')} for {plural(anchors, 'anchor')}"
+                )
         return (
             TensorType(scores.dtype, (None,)),
             TensorType(sizes.dtype, (None, 4)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import ClassVar, TypeAlias
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import ANY, FLOATS, NUMBERS, DType
 from nnconv.ir.op import (
     Op,
@@ -129,7 +130,7 @@ class Multinomial(_Draw):
         if self.dtype not in (DType.INT32, DType.INT64):
             raise ValueError(f"draws of {self.dtype}, must be int32 or int64")
         if self.samples < 0:
-            raise ValueError(f"{self.samples} samples")
+            raise ValueError(plural(self.samples, "sample"))
         logits = require_rank(operand_type(types, 0).shape, 2, "logits")
         batch = None if logits is None else logits[0]
         return (TensorType(self.dtype, (batch, self.samples)),)

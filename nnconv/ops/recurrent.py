@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import FLOATS, DType
 from nnconv.ir.op import Op, Operand, Role, Types, op_class, operand_type
 from nnconv.ir.types import Dim, TensorType
@@ -88,7 +89,8 @@ class Layer(Op):
         count, gates = len(self.directions), self.gates
         if len(self.functions) != count * self.functions_each:
             raise ValueError(
-                f"{len(self.functions)} activations, must be {count * self.functions_each}"
+                f"{plural(len(self.functions), 'activation')}, must be "
+                f"{count * self.functions_each}"
             )
         size = extent_of(types, 2, 2)
         if not isinstance(size, int):

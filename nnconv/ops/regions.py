@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import FLOATS
 from nnconv.ir.op import Op, Operand, Role, Types, op_class, operand_type, require_rank
 from nnconv.ir.types import TensorType
@@ -38,7 +39,7 @@ class BoxTransform(Op):
         require_rank(boxes.shape, 2, "boxes")
         columns = (require_rank(deltas.shape, 2, "deltas") or (None, None))[1]
         if isinstance(columns, int) and columns % 4:
-            raise ValueError(f"deltas of {columns} columns, must be four for each class")
+            raise ValueError(f"deltas of {plural(columns, 'column')}, must be four for each class")
         rows = boxes.shape[0] if boxes.shape is not None else None
         return (TensorType(boxes.dtype, (rows, columns)),)
 

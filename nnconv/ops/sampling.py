@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import ClassVar
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import FLOATS
 from nnconv.ir.op import (
     Op,
@@ -70,7 +71,9 @@ class GridSample(Op):
         if rank < 3 or len(grid.shape) != rank:
             raise ValueError(f"input has rank {rank}, the grid {len(grid.shape)}")
         if isinstance(grid.shape[-1], int) and grid.shape[-1] != rank - 2:
-            raise ValueError(f"the grid's places have {grid.shape[-1]} numbers, must be {rank - 2}")
+            raise ValueError(
+                f"the grid's places have {plural(grid.shape[-1], 'number')}, must be {rank - 2}"
+            )
         return (TensorType(x.dtype, (x.shape[0], x.shape[1], *grid.shape[1:-1])),)
 
 
@@ -241,10 +244,12 @@ class Col2Im(Op):
             for extent in self.block:
                 size *= extent
             if size < 1 or shape[1] % size:
-                raise ValueError(f"{shape[1]} rows don't divide into blocks of {list(self.block)}")
+                raise ValueError(
+                    f"{plural(shape[1], 'row')} can't be divided into blocks of {list(self.block)}"
+                )
             channels = shape[1] // size
         rank = len(self.stride)
         image: tuple[Dim, ...] = self.image if self.image is not None else (None,) * rank
         if len(image) != rank or (self.block is not None and len(self.block) != rank):
-            raise ValueError(f"image {image}, block {self.block} for {rank} strides")
+            raise ValueError(f"image {image}, block {self.block} for {plural(rank, 'stride')}")
         return (TensorType(x.dtype, (None if shape is None else shape[0], channels, *image)),)

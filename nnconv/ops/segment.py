@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import NUMBERS, DType
 from nnconv.ir.op import Op, Operand, QuantRule, Role, Types, index_operand, op_class, operand_type
 from nnconv.ir.types import TensorType
@@ -84,7 +85,9 @@ class EmbeddingSparse(Op):
         if not isinstance(rank, int) or rank < 2:
             raise ValueError(f"indices are {indices}, must be [entries, 2 or more]")
         if self.dense_shape is not None and len(self.dense_shape) != rank:
-            raise ValueError(f"dense shape {list(self.dense_shape)} has not {rank} extents")
+            raise ValueError(
+                f"dense shape {list(self.dense_shape)} has not {plural(rank, 'extent')}"
+            )
         if table.shape is None:
             return (TensorType(table.dtype, None),)
         lead = (None,) * (rank - 1) if self.dense_shape is None else self.dense_shape[:-1]

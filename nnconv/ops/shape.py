@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import ANY, INTEGERS, NUMBERS, DType
 from nnconv.ir.op import (
     Activation,
@@ -361,10 +362,10 @@ class Tile(Move):
         if self.repeats is None:
             count = element_count(operand_type(types, 1).shape)
             if count not in (None, len(x.shape)):
-                raise ValueError(f"{count} repeats for rank {len(x.shape)}")
+                raise ValueError(f"{plural(count, 'repeat')} for rank {len(x.shape)}")
             return moved(x, (None,) * len(x.shape))
         if len(self.repeats) != len(x.shape):
-            raise ValueError(f"{len(self.repeats)} repeats for rank {len(x.shape)}")
+            raise ValueError(f"{plural(len(self.repeats), 'repeat')} for rank {len(x.shape)}")
         pairs = zip(x.shape, self.repeats, strict=True)
         times = (d * r if isinstance(d, int) else d if r == 1 else None for d, r in pairs)
         return moved(x, tuple(times))

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import FLOATS, INTEGERS, DType
 from nnconv.ir.op import Op, Operand, QuantRule, Role, Types, index_operand, op_class, operand_type
 from nnconv.ir.types import Dim, TensorType
@@ -82,7 +83,7 @@ class Dft(Op):
         if not 0 <= self.axis < len(x.shape) - 1:
             raise ValueError(f"axis {self.axis} is out of range for rank {len(x.shape)}")
         if isinstance(x.shape[-1], int) and x.shape[-1] not in (1, 2):
-            raise ValueError(f"numbers have {x.shape[-1]} parts, must have 1 or 2")
+            raise ValueError(f"numbers have {plural(x.shape[-1], 'part')}, must have 1 or 2")
         size: Dim = self.size_of(x.shape[self.axis])
         if self.length is None and len(types) > 1 and types[1] is not None:
             size = None
@@ -124,7 +125,7 @@ class Stft(Op):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
         if min(self.step or 1, self.length or 1) < 1:
-            raise ValueError(f"windows of {self.length} elements, {self.step} apart")
+            raise ValueError(f"windows of {plural(self.length, 'element')}, {self.step} apart")
         count = self.length
         if count is not None and self.onesided:
             count = count // 2 + 1
@@ -133,17 +134,19 @@ class Stft(Op):
         if len(x.shape) not in (2, 3):
             raise ValueError(f"x has rank {len(x.shape)}, must have 2 or 3")
         if len(x.shape) == 3 and isinstance(x.shape[2], int) and x.shape[2] not in (1, 2):
-            raise ValueError(f"numbers have {x.shape[2]} parts, must have 1 or 2")
+            raise ValueError(f"numbers have {plural(x.shape[2], 'part')}, must have 1 or 2")
         window = types[1] if len(types) > 1 else None
         if window is not None and window.shape is not None:
             fits = len(window.shape) == 1 and window.shape[0] in (self.length, None)
             if not fits and (self.length is not None or len(window.shape) != 1):
-                raise ValueError(f"the window is {window}, must have {self.length} elements")
+                raise ValueError(
+                    f"the window is {window}, must have {plural(self.length, 'element')}"
+                )
         extent = x.shape[1]
         windows: Dim = None
         if isinstance(extent, int) and self.length is not None and self.step is not None:
             if extent < self.length:
-                raise ValueError(f"windows of {self.length} elements over {extent}")
+                raise ValueError(f"windows of {plural(self.length, 'element')} over {extent}")
             windows = (extent - self.length) // self.step + 1
         return (TensorType(x.dtype, (x.shape[0], windows, count, 2)),)
 

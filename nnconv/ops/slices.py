@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import ANY, INTEGERS
 from nnconv.ir.op import (
     LayoutKind,
@@ -57,7 +58,7 @@ class Slice(Move):
         for what in ("starts", "ends", "strides"):
             given = getattr(self, what)
             if given is not None and len(given) != rank:
-                raise ValueError(f"{len(given)} {what} for rank {rank}")
+                raise ValueError(f"{plural(len(given), what[:-1])} for rank {rank}")
         if self.starts is None or self.ends is None or self.strides is None:
             return moved(x, (None,) * rank)
         bounds = zip(x.shape, self.starts, self.ends, self.strides, strict=True)
@@ -133,13 +134,13 @@ class Pad(Move):
             count = None if pads is None else element_count(pads.shape)
             dims = len(x.shape) if self.axes is None else len(self.axes)
             if count not in (None, 2 * dims):
-                raise ValueError(f"{count} pads for {dims} dimensions")
+                raise ValueError(f"{plural(count, 'pad')} for {plural(dims, 'dimension')}")
             known = self.axes is not None
             return moved(
                 x, tuple(d if known and i not in kept else None for i, d in enumerate(x.shape))
             )
         if len(self.before) != len(x.shape) or len(self.after) != len(x.shape):
-            raise ValueError(f"{len(self.before)} pads for rank {len(x.shape)}")
+            raise ValueError(f"{plural(len(self.before), 'pad')} for rank {len(x.shape)}")
         result: list[Dim] = []
         for extent, before, after in zip(x.shape, self.before, self.after, strict=True):
             if isinstance(extent, int):
@@ -249,7 +250,7 @@ class ReverseSequence(Move):
             normalize_axis(self.axis, len(x.shape))
             batch = x.shape[normalize_axis(self.batch_axis, len(x.shape))]
             if isinstance(batch, int) and count not in (None, batch):
-                raise ValueError(f"{count} lengths for a batch of {batch}")
+                raise ValueError(f"{plural(count, 'length')} for a batch of {batch}")
         return moved(x, x.shape)
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:

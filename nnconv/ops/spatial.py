@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from nnconv.errors import plural
 from nnconv.ir.op import Layout, Perm
 from nnconv.ir.types import Dim, Shape, element_count, merge_dim
 
@@ -91,7 +92,9 @@ def window_count(
     reach = (window - 1) * dilation + 1
     padded = extent + before + after
     if padded < reach:
-        raise ValueError(f"window reaches over {reach} elements, the padded extent is {padded}")
+        raise ValueError(
+            f"window reaches over {plural(reach, 'element')}, the padded extent is {padded}"
+        )
     if not ceil:
         return (padded - reach) // stride + 1
     count = -(-(padded - reach) // stride) + 1
@@ -289,13 +292,15 @@ def reshaped_dims(source: Shape, target: tuple[int, ...]) -> Shape:
     count, rest = element_count(source), math.prod(d for d in target if d >= 0)
     if not holes:
         if count is not None and count != rest:
-            raise ValueError(f"{count} elements don't fit shape {list(target)}")
+            raise ValueError(f"{plural(count, 'element')} can't have the shape {list(target)}")
         return target
     if count is not None:
         if rest == 0:
             return tuple(max(d, 0) for d in target)
         if count % rest:
-            raise ValueError(f"{count} elements don't divide into shape {list(target)}")
+            raise ValueError(
+                f"{plural(count, 'element')} can't be divided into shape {list(target)}"
+            )
         return tuple(count // rest if d < 0 else d for d in target)
     return tuple(_open_extent(source, rest) if d < 0 else d for d in target)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import FLOATS, DType
 from nnconv.ir.op import (
     LayoutKind,
@@ -110,7 +111,9 @@ class GroupNormalization(_ByChannel):
         x = operand_type(types, 0)
         channels = None if x.shape is None or not x.shape else x.shape[self.axis % len(x.shape)]
         if self.groups < 1 or (isinstance(channels, int) and channels % self.groups):
-            raise ValueError(f"{channels} channels don't split into {self.groups} groups")
+            raise ValueError(
+                f"{plural(channels, 'channel')} can't be split into {plural(self.groups, 'group')}"
+            )
         return super().infer(types)
 
     def _check_parameters(self, kind: TensorType | None, channels: Dim) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from nnconv.errors import plural
 from nnconv.ir.dtype import FLOATS
 from nnconv.ir.op import Activation, Op, Operand, QuantRule, Role, Types, op_class, operand_type
 from nnconv.ir.types import TensorType
@@ -17,7 +18,7 @@ def _svdf_types(types: Types, rank: int) -> tuple[TensorType, ...]:
     x, filters = operand_type(types, 0), extent_of(types, 1, 0)
     memory, state = extent_of(types, 2, 1), operand_type(types, 4)
     if rank < 1 or (isinstance(filters, int) and filters % rank):
-        raise ValueError(f"{filters} filters don't make units of {rank}")
+        raise ValueError(f"{plural(filters, 'filter')} can't make units of {rank}")
     units = filters // rank if isinstance(filters, int) else None
     batch = x.shape[0] if x.shape else None
     depth = x.shape[-1] if x.shape else None

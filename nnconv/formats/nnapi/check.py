@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.findings import BrokenModelError, Finding, run_order
 from nnconv.formats.nnapi.rules import BUILD_RULES, Subject
 from nnconv.formats.nnapi.table import MismatchError, match, type_levels
@@ -175,7 +176,7 @@ def type_faults(operand: Operand) -> Iterator[str]:
         for extent in operand.dimensions:
             size *= extent or 1
         if size > MOST_BYTES:
-            yield f"{size} bytes, at most {MOST_BYTES} are possible"
+            yield f"{plural(size, 'byte')}, at most {MOST_BYTES} are possible"
 
 
 def _value_faults(operand: Operand) -> Iterator[str]:
@@ -198,7 +199,7 @@ def _value_faults(operand: Operand) -> Iterator[str]:
         data = operand.data
         if data is None or data.nbytes != operand.nbytes:
             size = 0 if data is None else data.nbytes
-            yield f"its value has {size} bytes, must have {operand.nbytes}"
+            yield f"its value has {plural(size, 'byte')}, must have {operand.nbytes}"
 
 
 def channel_faults(operand: Operand) -> Iterator[str]:
@@ -212,7 +213,10 @@ def channel_faults(operand: Operand) -> Iterator[str]:
         yield f"channel dimension {quant.dim}, its rank is {rank}"
     elif len(quant.scales) != operand.dimensions[quant.dim] or not quant.scales:
         extent = operand.dimensions[quant.dim]
-        yield f"{len(quant.scales)} scales for {extent} channels, must be one for each"
+        yield (
+            f"{plural(len(quant.scales), 'scale')} for {plural(extent, 'channel')}, must be "
+            "one for each"
+        )
     scales = quant.scales
     if scales and not (min(scales) > 0 and math.isfinite(sum(scales))):
         yield "a channel's scale isn't above 0"

@@ -29,7 +29,7 @@ import numpy as np
 
 from nnconv.decompositions.base import Refused, decompositions_of
 from nnconv.decompositions.ranks import could_be_fewer
-from nnconv.errors import Reason, UnsupportedItem
+from nnconv.errors import Reason, UnsupportedItem, plural
 from nnconv.formats.graph_export import FileExport, own_outputs
 from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.operands import CODED, operand_dimensions
@@ -342,7 +342,10 @@ class Target(OperationMaker):
             given = value.producer is None and value.data is None
             raise Refused(
                 f"`{value.name}` has rank {len(value.shape)}, NNAPI takes {most} at most",
-                hint=f"Give `{value.name}` {most} dimensions: no operation takes more to fewer."
+                hint=(
+                    f"Give `{value.name}` {plural(most, 'dimension')}: no operation takes "
+                    "more to fewer."
+                )
                 if given
                 else "",
                 rank=most,

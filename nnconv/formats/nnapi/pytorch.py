@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nnconv import npy
-from nnconv.errors import InvalidModelError
+from nnconv.errors import InvalidModelError, plural
 from nnconv.formats.nnapi.detect import (
     MOST_COUNT,
     STREAM_HEADER,
@@ -108,7 +108,7 @@ def read_stream(
         operands, operations, r.words(counts[3], "the inputs"), r.words(counts[4], "the outputs")
     )
     if r.offset != len(stream):
-        raise r.fail(f"{len(stream) - r.offset} bytes are left behind the stream's end")
+        raise r.fail(f"{plural(len(stream) - r.offset, 'byte')} left behind the stream's end")
     _mark_ends(r, graph)
     return Model(graph)
 
@@ -132,7 +132,7 @@ def _content(
             f"or {NUMBERED_BUFFER}"
         )
     if len(data) != _BUFFER.size:
-        raise r.fail(f"the value of operand {index} has {len(data)} bytes, must have 12")
+        raise r.fail(f"the value of operand {index} has {plural(len(data), 'byte')}, must have 12")
     number, offset, length = _BUFFER.unpack(data)
     if r.missing:
         raise r.fail(f"its weights are in {r.missing}, which isn't there: operand {index} needs it")
@@ -141,7 +141,9 @@ def _content(
     buffer = memoryview(np.ascontiguousarray(weights[number]).reshape(-1).view(np.uint8))
     if offset + length > len(buffer):
         end = offset + length
-        raise r.fail(f"operand {index} ends at byte {end} of buffer {number}: {len(buffer)} bytes")
+        raise r.fail(
+            f"operand {index} ends at byte {end} of buffer {number}: {plural(len(buffer), 'byte')}"
+        )
     return buffer[offset : offset + length]
 
 
@@ -153,7 +155,7 @@ def _set_value(r: Reader, operands: list[Operand], index: int, content: bytes | 
         raise r.fail(f"operand {index} has two values")
     if not operand.is_known or len(content) != operand.nbytes:
         raise r.fail(
-            f"the value of operand {index} has {len(content)} bytes, "
+            f"the value of operand {index} has {plural(len(content), 'byte')}, "
             f"{operand.type.name} {list(operand.dimensions)} has {operand.nbytes}"
         )
     operand.lifetime = Lifetime.CONSTANT

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from nnconv.errors import InvalidModelError, UsageError
+from nnconv.errors import InvalidModelError, UsageError, plural
 from nnconv.formats.nnapi.pytorch import read_stream
 from nnconv.formats.nnapi.wire import Model
 from nnconv.formats.safetensors import map_file
@@ -234,7 +234,7 @@ class _Archive:
         raw = self.member("data.pkl")
         if len(raw) > MOST_PICKLE_BYTES:
             raise self.fail(
-                f"its pickle has {len(raw)} bytes, at most {MOST_PICKLE_BYTES} are read"
+                f"its pickle has {plural(len(raw), 'byte')}, at most {MOST_PICKLE_BYTES} are read"
             )
         try:
             return _Unpickler(io.BytesIO(raw), self).load()
@@ -246,7 +246,9 @@ class _Archive:
         raw = self.member(f"data/{key}")
         kind = np.dtype(dtype)
         if len(raw) != count * kind.itemsize:
-            raise self.fail(f"storage {key} has {len(raw)} bytes for {count} elements")
+            raise self.fail(
+                f"storage {key} has {plural(len(raw), 'byte')} for {plural(count, 'element')}"
+            )
         return np.frombuffer(raw, kind) if len(raw) else np.zeros(0, kind)
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.nnapi.table import Match
 from nnconv.formats.nnapi.types import OperandCode
 from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand, Operation
@@ -155,7 +156,7 @@ def _fully_connected(subject: Subject, rule: Rule) -> str:  # noqa: ARG001 - all
     if 0 not in (*data, *weights) and prod(data) % weights[1]:
         return f"input {list(data)} can't be cut in rows of {weights[1]}, as weights ask"
     if weights[0] and bias[0] and weights[0] != bias[0]:
-        return f"bias has {bias[0]} elements, must have {weights[0]} as weights have rows"
+        return f"bias has {plural(bias[0], 'element')}, must have {weights[0]} as weights have rows"
     return ""
 
 
@@ -202,7 +203,8 @@ def _while_models(subject: Subject, rule: Rule) -> str:  # noqa: ARG001 - all ar
     results = _inner(body, body.outputs)
     if not len(outputs) <= len(results) <= len(inputs):
         return (
-            f"body_model has {len(results)} outputs, allowed are {len(outputs)} (the operation's) "
+            f"body_model has {plural(len(results), 'output')}, allowed are {len(outputs)} (the "
+            "operation's) "
             f"to {len(inputs)} (its inputs)"
         )
     if fault := _fits("body_model", "outputs", results[: len(outputs)], outputs):
@@ -224,7 +226,7 @@ def _inner(graph: Graph, indices: Iterable[int]) -> list[Operand]:
 def _fits(name: str, side: str, inner: list[Operand], outer: list[Operand]) -> str:
     """What keeps a model's ends from taking or giving the operands outside."""
     if len(inner) != len(outer):
-        return f"{name} has {len(inner)} {side}, must have {len(outer)}"
+        return f"{name} has {plural(len(inner), side[:-1])}, must have {len(outer)}"
     for index, (a, b) in enumerate(zip(inner, outer, strict=True)):
         if not compatible(a, b):
             return f"{name} has {_shown(a)} as number {index} of its {side}, must be {_shown(b)}"

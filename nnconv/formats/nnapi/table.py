@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from nnconv.errors import plural
 from nnconv.formats.nnapi.types import OperandCode, OperationCode
 from nnconv.formats.nnapi.wire import Graph, Operation
 from nnconv.schemas import read_schema
@@ -303,12 +304,13 @@ def _match(operation: Operation, graph: Graph) -> Match:
     count = len(operation.inputs)
     variants = [variant for variant in spec.variants if variant.takes(count)]
     if not variants:
-        raise MismatchError(f"{count} inputs, allowed are {spec.allowed_counts()}")
+        raise MismatchError(f"{plural(count, 'input')}, allowed are {spec.allowed_counts()}")
     outputs = spec.output_specs(len(operation.outputs))
     if outputs is None:
         allowed = spec.output_counts or (len(spec.outputs),)
         raise MismatchError(
-            f"{len(operation.outputs)} outputs, allowed are {', '.join(map(str, allowed))}"
+            f"{plural(len(operation.outputs), 'output')}, allowed are "
+            f"{', '.join(map(str, allowed))}"
         )
     refusals = []
     for variant in variants:

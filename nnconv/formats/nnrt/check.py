@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from nnconv.errors import plural
 from nnconv.formats.findings import BrokenModelError, Finding, run_order
 from nnconv.formats.nnrt.device import device_faults, output_faults
 from nnconv.formats.nnrt.table import (
@@ -137,12 +138,14 @@ def tensor_faults(tensor: Tensor, api: int = NEWEST) -> Faults:
     if api == 1 and tensor.type > LAST_V1_TENSOR_TYPE:
         yield f"type {tensor.type.name}, which version 1 doesn't know"
     if api > 1 and len(tensor.dimensions) > MOST_DIMENSIONS:
-        yield f"{len(tensor.dimensions)} dimensions, at most {MOST_DIMENSIONS} are possible"
+        yield (
+            f"{plural(len(tensor.dimensions), 'dimension')}, at most {MOST_DIMENSIONS} are possible"
+        )
     if any(extent == 0 or extent < -1 for extent in tensor.dimensions):
         yield f"dimensions {list(tensor.dimensions)}, allowed are extents of 1 and more, and -1"
     size = Tensor(tensor.data_type, [abs(extent) for extent in tensor.dimensions]).nbytes
     if size > MOST_BYTES:
-        yield f"{size} bytes, at most {MOST_BYTES} are possible"
+        yield f"{plural(size, 'byte')}, at most {MOST_BYTES} are possible"
     yield from quant_faults(tensor)
 
 
@@ -153,9 +156,12 @@ def quant_faults(tensor: Tensor) -> Faults:
         return
     if not len(quant.scales) == len(quant.zero_points) == len(quant.bits):
         counts = len(quant.scales), len(quant.zero_points), len(quant.bits)
-        yield f"{counts[0]} scales, {counts[1]} zero points and {counts[2]} bits, must be as many"
+        yield (
+            f"{plural(counts[0], 'scale')}, {plural(counts[1], 'zero point')} and "
+            f"{plural(counts[2], 'bit')}, must be as many"
+        )
     if wrong := sorted({bits for bits in quant.bits if bits != BITS}):
-        yield f"{wrong[0]} bits, must be {BITS}"
+        yield f"{plural(wrong[0], 'bit')}, must be {BITS}"
 
 
 def data_faults(tensor: Tensor) -> Faults:
@@ -165,7 +171,7 @@ def data_faults(tensor: Tensor) -> Faults:
     if not tensor.is_known:
         yield f"data with the dimensions {list(tensor.dimensions)}, all must be known"
     elif tensor.data.nbytes != tensor.nbytes or not tensor.nbytes:
-        yield f"its data have {tensor.data.nbytes} bytes, must have {tensor.nbytes}"
+        yield f"its data have {plural(tensor.data.nbytes, 'byte')}, must have {tensor.nbytes}"
 
 
 # ------------------------------------------------------------------------ operations
@@ -185,9 +191,9 @@ def operation_faults(operation: Operation, graph: Graph, api: int = NEWEST) -> F
             most = max(most, len(indices))  # noqa: PLW2901 - there is no such limit
         if not least <= len(indices) <= most:
             allowed = str(least) if least == most else f"{least} to {most}"
-            yield f"{len(indices)} {side}, allowed are {allowed}"
+            yield f"{plural(len(indices), side[:-1])}, allowed are {allowed}"
     if len(operation.params) > spec.max_params:
-        yield f"{len(operation.params)} parameters, at most {spec.max_params} are allowed"
+        yield f"{plural(len(operation.params), 'parameter')}, at most {spec.max_params} are allowed"
     else:
         yield from _param_faults(operation, graph, api)
     found = match(operation, graph)
@@ -203,7 +209,7 @@ def index_faults(
     """What is wrong with the inputs and outputs of an operation, or of a model."""
     for side, indices in (("inputs", inputs), ("outputs", outputs)):
         if not indices or (len(indices) > MOST_TENSORS and api > 1):
-            yield f"{len(indices)} {side}, allowed are 1 to {MOST_TENSORS}"
+            yield f"{plural(len(indices), side[:-1])}, allowed are 1 to {MOST_TENSORS}"
         for index in indices:
             if graph.tensors[index].is_param:
                 kind = graph.tensors[index].type.name
@@ -234,13 +240,13 @@ def param_faults(param: ParamSpec, tensor: Tensor, api: int = NEWEST) -> Faults:
     dtype, count = param.dtype(api), tensor.count
     if param.padding:
         if count not in (MODE_COUNT, LIST_COUNT):
-            yield f"has {count} elements, must have {MODE_COUNT} or {LIST_COUNT}"
+            yield f"has {plural(count, 'element')}, must have {MODE_COUNT} or {LIST_COUNT}"
             return
         dtype = DataType.INT8 if count == MODE_COUNT else DataType.INT64
     if tensor.data_type is not dtype:
         yield f"has elements of {tensor.data_type.name}, must have {dtype.name}"
     if param.count is not None and count != param.count:
-        yield f"has {count} elements, must have {param.count}"
+        yield f"has {plural(count, 'element')}, must have {param.count}"
     if param.rank is not None and tensor.rank != param.rank:
         yield f"has rank {tensor.rank}, must have {param.rank}"
     if tensor.data is None:
@@ -321,7 +327,7 @@ def _param_count(operation: Operation, _: Graph, __: Match, rule: Mapping[str, A
     if len(operation.params) in rule["is"]:
         return ""
     allowed = " or ".join(map(str, rule["is"]))
-    return f"{len(operation.params)} parameters, version {rule['api']} wants {allowed}"
+    return f"{plural(len(operation.params), 'parameter')}, version {rule['api']} wants {allowed}"
 
 
 BUILD_RULES: dict[str, Rule] = {

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import TypeAlias
 
+from nnconv.errors import plural
 from nnconv.formats.nnrt.table import InputSpec, Match, match
 from nnconv.formats.nnrt.types import NEWEST, DataType
 from nnconv.formats.nnrt.wire import Graph, Operation, Tensor
@@ -38,7 +39,9 @@ def device_faults(operation: Operation, graph: Graph, api: int = NEWEST) -> Faul
     for formal in needed[len(found.inputs) :]:
         yield f"input {formal.name} is missing"
     if len(operation.inputs) > len(found.inputs):
-        yield f"{len(operation.inputs)} inputs, at most {len(found.inputs)} mean something"
+        yield (
+            f"{plural(len(operation.inputs), 'input')}, at most {len(found.inputs)} mean something"
+        )
     yield from _needed_params(operation, graph, found, api)
     by_name = {formal.name: tensor for formal, tensor in (*inputs, *outputs)}
     extents: dict[str, int] = {}
@@ -78,10 +81,12 @@ def _needed_params(operation: Operation, graph: Graph, found: Match, api: int) -
                 yield f"parameter {param.name} ({param.type.name}) is missing"
         elif not param.padding and param.elements not in (None, graph.tensors[place].count):
             count = graph.tensors[place].count
-            yield f"parameter {param.name} has {count} elements, must have {param.elements}"
+            yield (
+                f"parameter {param.name} has {plural(count, 'element')}, must have {param.elements}"
+            )
     kinds = [graph.tensors[index].type for index in operation.params]
     for kind in sorted({kind for kind in kinds if kinds.count(kind) > 1}):
-        yield f"parameter {kind.name} is given {kinds.count(kind)} times"
+        yield f"parameter {kind.name} is given {plural(kinds.count(kind), 'time')}"
 
 
 def _type(formal: InputSpec, tensor: Tensor, by_name: dict[str, Tensor]) -> Faults:
@@ -100,7 +105,7 @@ def _shape(
 ) -> Faults:
     shape = list(tensor.dimensions)
     if formal.count is not None and tensor.is_known and tensor.count != formal.count:
-        yield f"{formal.name} has {tensor.count} elements, must have {formal.count}"
+        yield f"{formal.name} has {plural(tensor.count, 'element')}, must have {formal.count}"
     if formal.constant and tensor.data is None:
         yield f"{formal.name} has no data, it must be a constant"
     least, most = formal.rank
@@ -183,6 +188,6 @@ def _params(formal: InputSpec, tensor: Tensor, axis: int | None) -> Faults:
         if place is not None and -tensor.rank <= place < tensor.rank:
             first = tensor.dimensions[place]
         if len(quant.scales) != first and first != -1:
-            yield f"{formal.name} has {len(quant.scales)} scales, must have 1" + (
+            yield f"{formal.name} has {plural(len(quant.scales), 'scale')}, must have 1" + (
                 f" or {first}" if first != 1 else ""
             )

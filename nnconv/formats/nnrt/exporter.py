@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nnconv.decompositions.base import Refused, decompositions_of
-from nnconv.errors import Reason, UnsupportedItem
+from nnconv.errors import Reason, UnsupportedItem, plural
 from nnconv.formats.graph_export import FileExport, data_operands, own_outputs
 from nnconv.formats.hints import shapes_hint
 from nnconv.formats.indexed import IndexedExport, Ref
@@ -199,7 +199,7 @@ class Target(IndexedExport):
         taken = [index for several in given for index in several]
         most = min(spec.input_counts[1], MOST_TENSORS)
         if len(taken) > most:
-            raise Refused(f"{name} takes {most} inputs at most, there are {len(taken)}")
+            raise Refused(f"{name} takes {plural(most, 'input')} at most, there are {len(taken)}")
         stated = [self._param(spec, key, value) for key, value in params.items()]
         places = [place for place in stated if place is not None]
         operation = Operation(spec.code, places, taken, outputs)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.calls import StepImport
 from nnconv.formats.findings import BrokenModelError, Finding
 from nnconv.formats.nnrt.importer import Source, importers
@@ -89,7 +90,11 @@ class GraphImport(StepImport):
         if extent not in (None, len(given.scales)):
             count = len(given.scales)
             raise self._broken(
-                index, f"it has {count} scales for {extent} indices of dimension {axis}"
+                index,
+                (
+                    f"it has {plural(count, 'scale')} for {plural(extent, 'index', 'indices')} of "
+                    f"dimension {axis}"
+                ),
             )
         return Quant.per_channel(given.scales, given.zero_points, axis=axis)
 

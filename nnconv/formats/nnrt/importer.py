@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 import nnconv.formats.nnrt.imports as op_package
+from nnconv.errors import plural
 from nnconv.formats.biases import with_quant
 from nnconv.formats.calls import StepSource
 from nnconv.formats.nnrt.table import Match
@@ -136,7 +137,7 @@ class Source(StepSource):
         """The only element of an integer input; None where it is computed at run time."""
         values = self.ints(name)
         if values is not None and len(values) != 1:
-            raise self.fail(f"{name} has {len(values)} elements, must have 1")
+            raise self.fail(f"{name} has {plural(len(values), 'element')}, must have 1")
         return None if values is None else values[0]
 
     # ---------------------------------------------------------------- parameters
@@ -156,7 +157,7 @@ class Source(StepSource):
                 raise self.fail(f"parameter {name} ({spec.type.name}) is missing")
             return spec.default(self.match.api)
         if data.size != 1:
-            raise self.fail(f"parameter {name} has {data.size} elements, must have 1")
+            raise self.fail(f"parameter {name} has {plural(data.size, 'element')}, must have 1")
         return data[0].item()
 
     def list(self, name: str, count: Integer | None = None) -> tuple[Integer, ...]:
@@ -172,7 +173,9 @@ class Source(StepSource):
                 raise self.fail(f"parameter {name} ({spec.type.name}) is missing")
             return ()
         if count is not None and data.size != count:
-            raise self.fail(f"parameter {name} has {data.size} elements, must have {count}")
+            raise self.fail(
+                f"parameter {name} has {plural(data.size, 'element')}, must have {count}"
+            )
         return tuple(Integer(i) for i in data)
 
     def activation(self) -> Activation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnconv.errors import plural
 from nnconv.formats.onnx.exporter import Target
 
 MOST_ELEMENTS = 1 << 24
@@ -17,7 +18,7 @@ def bounded_elements(t: Target, count: int) -> int:
         NotExportable: if not.
     """
     if count > MOST_ELEMENTS:
-        raise t.unsupported(f"it would take a constant of {count} elements")
+        raise t.unsupported(f"it would take a constant of {plural(count, 'element')}")
     return count
 
 
@@ -28,5 +29,5 @@ def bounded_nodes(t: Target, count: int) -> int:
         NotExportable: if not.
     """
     if count > MOST_NODES:
-        raise t.unsupported(f"it would take {count} nodes")
+        raise t.unsupported(f"it would take {plural(count, 'node')}")
     return count

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.onnx.payload import tensor_nbytes
 from nnconv.formats.onnx.protobuf_reader import BrokenMessageError, Bytes, packed_varints
 from nnconv.formats.onnx.wire import DataType, Tensor
@@ -77,7 +78,9 @@ def stored_bytes(dtype: DataType, dims: Sequence[int]) -> int:
         BrokenMessageError: the extents are no shape.
     """
     if len(dims) > MOST_AXES:
-        raise BrokenMessageError(f"it has {len(dims)} axes, allowed are {MOST_AXES}")
+        raise BrokenMessageError(
+            f"it has {plural(len(dims), 'axis', 'axes')}, allowed are {MOST_AXES}"
+        )
     if dims and min(dims) < 0:
         raise BrokenMessageError(f"the shape {list(dims)} has a negative extent")
     bits = STORED[dtype][1]
@@ -114,7 +117,7 @@ def from_varints(dtype: DataType, dims: Sequence[int], data: Bytes) -> npt.NDArr
 
 def _count(found: int, needed: int) -> None:
     if found != needed:
-        raise BrokenMessageError(f"its data have {found} numbers, {needed} are needed")
+        raise BrokenMessageError(f"its data have {plural(found, 'number')}, {needed} are needed")
 
 
 def _packed6(codes: npt.NDArray[np.uint8]) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnconv.errors import InvalidModelError
+from nnconv.errors import InvalidModelError, plural
 from nnconv.formats.onnx.content import FIELD_OF, STORED, from_varints, stored_bytes
 from nnconv.formats.onnx.decode_type import Texts, add_entry, data_type
 from nnconv.formats.onnx.mapped import DataFiles
@@ -103,7 +103,8 @@ class TensorDecoder:
             return b""
         if len(raw) != needed:
             raise BrokenMessageError(
-                f"its data have {len(raw)} bytes; {dtype.name} of the shape {dims} takes {needed}"
+                f"its data have {plural(len(raw), 'byte')}; {dtype.name} of the shape {dims} "
+                f"takes {needed}"
             )
         return memoryview(raw).toreadonly() if isinstance(raw, bytearray) else raw
 
@@ -153,12 +154,14 @@ class TensorDecoder:
         }:
             raise BrokenMessageError(
                 f"{values.dtype.name} values {list(values.dims)} and {indices.dtype.name} indices "
-                f"{list(indices.dims)} don't make a sparse tensor of {len(dims)} axes"
+                f"{list(indices.dims)} don't make a sparse tensor of "
+                f"{plural(len(dims), 'axis', 'axes')}"
             )
         nbytes = prod(dims) * max(STORED[values.dtype][1], 8) // 8
         if nbytes > self._dense_left:
             raise BrokenMessageError(
-                f"the sparse tensor {dims} would take {nbytes} bytes, out of proportion to the file"
+                f"the sparse tensor {dims} would take {plural(nbytes, 'byte')}, out of "
+                "proportion to the file"
             )
         self._dense_left -= nbytes
 
@@ -244,7 +247,8 @@ class _Fields:
             raise BrokenMessageError(f"the shape {self.dims[:65]} is impossible")
         if prod(self.dims) != len(self.strings):
             raise BrokenMessageError(
-                f"it has {len(self.strings)} strings, its shape {self.dims} needs {prod(self.dims)}"
+                f"it has {plural(len(self.strings), 'string')}, its shape {self.dims} needs "
+                f"{prod(self.dims)}"
             )
         array = np.empty(len(self.strings), object)
         array[:] = self.strings

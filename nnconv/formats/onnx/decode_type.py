@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from nnconv.errors import plural
 from nnconv.formats.onnx.content import MOST_AXES
 from nnconv.formats.onnx.protobuf_reader import (
     BrokenMessageError,
@@ -159,7 +160,9 @@ class TypeDecoder:
             if key == 0x0A
         ]
         if len(dims) > MOST_AXES:
-            raise BrokenMessageError(f"it has {len(dims)} axes, allowed are {MOST_AXES}")
+            raise BrokenMessageError(
+                f"it has {plural(len(dims), 'axis', 'axes')}, allowed are {MOST_AXES}"
+            )
         return ValueType(dtype, tuple(dims), "")
 
     def _dim(self, data: Bytes, start: int, stop: int) -> int | str | None:

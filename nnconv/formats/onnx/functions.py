@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nnconv.errors import Reason
+from nnconv.errors import Reason, plural
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.graph import DEEPEST, GraphImport
 from nnconv.formats.onnx.importer import Source
@@ -30,7 +30,7 @@ def inline(source: Source, function: wire.Function) -> None:
         raise source.fail(f"functions are more than {DEEPEST} deep inside each other")
     if len(node.inputs) > len(function.inputs) or len(node.outputs) > len(function.outputs):
         raise source.fail(
-            f"{len(node.inputs)} operands and {len(node.outputs)} results, "
+            f"{plural(len(node.inputs), 'operand')} and {plural(len(node.outputs), 'result')}, "
             f"the function has {len(function.inputs)} and {len(function.outputs)}"
         )
     inner = GraphImport(

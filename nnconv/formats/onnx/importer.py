@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 import nnconv.formats.onnx.imports as op_package
-from nnconv.errors import InvalidModelError
+from nnconv.errors import InvalidModelError, plural
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.as_read import as_read
 from nnconv.formats.onnx.types import DTYPES
@@ -234,7 +234,9 @@ class Source(ListedOperands):
         if len(types) < len(self.node.outputs):
             extra = [n for n in self.node.outputs[len(types) :] if n]
             if extra:
-                raise self.fail(f"{len(self.node.outputs)} results, allowed are {len(types)}")
+                raise self.fail(
+                    f"{plural(len(self.node.outputs), 'result')}, allowed are {len(types)}"
+                )
         names = [self.node.outputs[i] if self.wants(i) else "" for i in range(len(types))]
         values = self.builder.add_typed(op, inputs, types, names=names, bodies=bodies)
         for index, value in enumerate(values):

@@ -16,7 +16,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from nnconv.errors import InvalidModelError
+from nnconv.errors import InvalidModelError, plural
 
 _MOST_DIGITS = 19
 """Of an offset or length: more than that isn't in 63 bits."""
@@ -94,7 +94,8 @@ class DataFiles:
         length = self._number(entry, "length", where)
         if length is not None and length != nbytes:
             raise self._fail(
-                f"its data in {location!r} have {length} bytes, {nbytes} are needed", where
+                f"its data in {location!r} have {plural(length, 'byte')}, {nbytes} are needed",
+                where,
             )
         data = self._mapped(location, where)
         if offset + nbytes > len(data):

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from nnconv.errors import GraphError, InvalidModelError
+from nnconv.errors import GraphError, InvalidModelError, plural
 from nnconv.formats.atomic import behind_links, replacing
 from nnconv.formats.onnx import external
 from nnconv.formats.onnx.payload import tensor_bytes, tensor_chunks, tensor_nbytes
@@ -460,7 +460,10 @@ def write(
     )
     if size > max_bytes:
         raise InvalidModelError(
-            f"the model takes {size} bytes even without its weights; ONNX holds {max_bytes}.",
+            (
+                f"the model takes {plural(size, 'byte')} even without its weights; ONNX holds "
+                f"{max_bytes}."
+            ),
             path=str(target),
         )
     with replacing(data_target, target) as (data_file, file):

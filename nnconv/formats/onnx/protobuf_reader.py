@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from nnconv.errors import plural
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -78,7 +80,7 @@ def fields(data: Bytes, start: int, stop: int) -> Iterator[tuple[int, int, int, 
             first, pos = pos, pos + size
             if pos > stop:
                 raise BrokenMessageError(
-                    f"field {key >> 3} has {size} bytes, there is room for {stop - first}"
+                    f"field {key >> 3} has {plural(size, 'byte')}, there is room for {stop - first}"
                 )
             yield key, 0, first, pos
         elif kind == 0:

@@ -6,7 +6,7 @@ import operator
 import os
 from collections.abc import Mapping, Sequence
 
-from nnconv.errors import InvalidModelError, UnsupportedError, UsageError
+from nnconv.errors import InvalidModelError, UnsupportedError, UsageError, plural
 from nnconv.formats.hints import naming
 from nnconv.formats.onnx import decode, wire
 from nnconv.formats.onnx.codes import restore_codes
@@ -111,7 +111,8 @@ def _checked_shape(name: str, shape: Sequence[Dim], info: wire.ValueInfo) -> Sha
     if info.dims is not None:
         if len(info.dims) != len(extents):
             raise UsageError(
-                f"input_shapes: {name!r} has {len(info.dims)} dimensions, given are {len(extents)}"
+                f"input_shapes: {name!r} has {plural(len(info.dims), 'dimension')}, given are "
+                f"{len(extents)}"
             )
         for given, stated in zip(extents, info.dims, strict=True):
             fixed = isinstance(stated, int) and stated > 0 and isinstance(given, int)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from math import prod
 
+from nnconv.errors import plural
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.content import STORED
 from nnconv.formats.onnx.decode import read
@@ -71,7 +72,7 @@ def _description(model: wire.Model) -> str:
     producer = f"{model.producer_name} {model.producer_version}".strip()
     facts = [producer, f"IR version {model.ir_version}", f"operator sets {opsets or 'none'}"]
     if model.functions:
-        facts.append(f"{len(model.functions)} functions")
+        facts.append(plural(len(model.functions), "function"))
     return ", ".join(filter(None, facts))
 
 

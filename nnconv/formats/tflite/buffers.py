@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from nnconv.errors import GraphError, InvalidModelError
+from nnconv.errors import GraphError, InvalidModelError, plural
 from nnconv.formats.stored import Data, Storage, stored_chunks
 from nnconv.formats.tflite.tables import TableWriter
 
@@ -84,7 +84,8 @@ def place_buffers(
         least = room([one for one, leaves in zip(contents, behind, strict=True) if not leaves])
         if least > max_bytes:
             raise InvalidModelError(
-                f"the model takes {least} bytes even without its weights; TFLite holds {max_bytes}."
+                f"the model takes {plural(least, 'byte')} even without its weights; TFLite "
+                f"holds {max_bytes}."
             )
     slots = writer.slots(1 + len(contents), slot)
     writer.inline("Buffer", {}, slots[0])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
+from nnconv.errors import Reason, UnsupportedError, UnsupportedItem, plural
 from nnconv.formats.tflite.packed import packed_size, unpack
 from nnconv.formats.tflite.storage import STORAGE
 from nnconv.formats.tflite.wire import File, Tensor
@@ -50,7 +50,8 @@ def _decode(data: npt.NDArray[np.uint8], tensor: Tensor, count: int) -> npt.NDAr
     needed = packed_size(count, storage.bits)
     if len(data) != needed:
         raise tensor.fail(
-            f"its buffer {tensor.buffer} has {len(data)} bytes, where {count} values of "
+            f"its buffer {tensor.buffer} has {plural(len(data), 'byte')}, where "
+            f"{plural(count, 'value')} of "
             f"{tensor.code.name} (shape {list(tensor.shape)}) need {needed}"
         )
     if storage.bits < 8:

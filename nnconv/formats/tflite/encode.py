@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from nnconv.errors import GraphError
+from nnconv.errors import GraphError, plural
 from nnconv.formats.atomic import behind_links, replacing
 from nnconv.formats.stored import Storage, stored_nbytes
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR, TABLES
@@ -133,7 +133,7 @@ class _Encoder:
             if indices and not 0 <= min(indices) <= max(indices) < count:
                 raise GraphError(
                     f"TFLite subgraph {index} (`{subgraph.name}`): its {role} {list(indices)} "
-                    f"aren't all among its {count} tensors."
+                    f"aren't all among its {plural(count, 'tensor')}."
                 )
             writer.vector(indices, "int32", places[role])
         tensor_slots = writer.slots(count, places["tensors"])
@@ -267,7 +267,9 @@ def _check_indices(op: Operator, count: int) -> None:
     for role, lowest in _ROLES:
         for index in getattr(op, role):
             if not lowest <= index < count:
-                raise BadFieldError(f"tensor {index} of its {role} isn't among the {count} tensors")
+                raise BadFieldError(
+                    f"tensor {index} of its {role} isn't among the {plural(count, 'tensor')}"
+                )
 
 
 def _code_fields(code: int | str, version: int) -> Fields:
@@ -295,11 +297,13 @@ def _quantization_fields(quant: Quantization, shape: tuple[int, ...], count: int
     if many:
         if many > 1 and not (0 <= quant.axis < len(shape) and shape[quant.axis] == many):
             raise BadFieldError(
-                f"{many} scales can't belong to axis {quant.axis} of the shape {shape}"
+                f"{plural(many, 'scale')} can't belong to axis {quant.axis} of the shape {shape}"
             )
         if len(zero_points) != many:
             if len(zero_points) > 1:
-                raise BadFieldError(f"{many} scales stand beside {len(zero_points)} zero points")
+                raise BadFieldError(
+                    f"{plural(many, 'scale')} beside {plural(len(zero_points), 'zero point')}"
+                )
             zero_points = [int(zero_points[0]) if len(zero_points) else 0] * many
         fields = {"scale": scales, "zero_point": zero_points}
     if quant.axis:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnconv.errors import InvalidModelError
+from nnconv.errors import InvalidModelError, plural
 from nnconv.formats.tflite._gen.schema import TABLES, UNIONS
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Reader:
         if self._budget < 0:
             raise self.fail(
                 "the file refers to the same parts again and again: its content would be many "
-                f"times larger than its {self.size} bytes"
+                f"times larger than its {plural(self.size, 'byte')}"
             )
 
     def refill(self) -> None:
@@ -244,7 +244,7 @@ class Table:
             raise self._fail(field, "lies outside of the file") from None
         if start + 4 + count * width > self.reader.size:
             left = (self.reader.size - start - 4) // width
-            raise self._fail(field, f"has {count} items, the file has room for {left}")
+            raise self._fail(field, f"has {plural(count, 'item')}, the file has room for {left}")
         return start + 4, count
 
     def _fail(self, field: str, message: str) -> InvalidModelError:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
+from nnconv.errors import plural
+
 Entry = int | float | bool | str | None
 
 _NULL, _INT, _UINT, _FLOAT, _KEY, _STRING = range(6)
@@ -44,7 +46,7 @@ class _Buffer:
         else:
             form = _INTEGERS[width] if kind == _INT else _INTEGERS[width].upper()
         if not form:
-            raise ValueError(f"a float of {width} bytes")
+            raise ValueError(f"a float of {plural(width, 'byte')}")
         found = struct.unpack_from(f"<{form}", self.data, place)[0]
         return float(found) if kind == _FLOAT else int(found)
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 import nnconv.formats.tflite.imports as op_package
-from nnconv.errors import InvalidModelError, Reason
+from nnconv.errors import InvalidModelError, Reason, plural
 from nnconv.formats.source import Importers, ListedOperands, NotConvertible
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite._gen.schema import ActivationFunctionType
@@ -203,7 +203,9 @@ class Source(ListedOperands):
             if any(isinstance(dim, int) and dim < 0 for dim in kind.shape or ()):
                 raise self.fail(f"its result would have the shape {list(kind.shape or ())}")
         if len(inferred) < len(self.op.outputs):
-            raise self.fail(f"{len(self.op.outputs)} results, allowed are {len(inferred)}")
+            raise self.fail(
+                f"{plural(len(self.op.outputs), 'result')}, allowed are {len(inferred)}"
+            )
         types = [
             self._result_type(op, kind, index) if index < len(self.op.outputs) else kind
             for index, kind in enumerate(inferred)

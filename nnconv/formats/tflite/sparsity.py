@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.tflite._gen.schema import DimensionType
 from nnconv.formats.tflite.flatbuffer import Table
 from nnconv.formats.tflite.wire import Tensor
@@ -60,7 +61,8 @@ def read_sparsity(table: Table, tensor: Tensor) -> list[Level]:
     total = rank + len(block_map)
     if len(metadata) != total or len(order) != total:
         raise tensor.fail(
-            f"its sparse form has {len(metadata)} dimensions and orders {len(order)}: a tensor "
+            f"its sparse form has {plural(len(metadata), 'dimension')} and orders "
+            f"{len(order)}: a tensor "
             f"of rank {rank} with {len(block_map)} blocked dimensions needs {total}"
         )
     if sorted(order[:rank]) != list(range(rank)) or sorted(order[rank:]) != list(
@@ -130,8 +132,9 @@ def stored_count(levels: list[Level], tensor: Tensor) -> int:
             nodes *= level.extent
         elif len(level.segments) != nodes + 1:
             raise tensor.fail(
-                f"level {number} of its sparse form has {len(level.segments)} segment bounds, "
-                f"where {nodes} nodes above need {nodes + 1}"
+                f"level {number} of its sparse form has "
+                f"{plural(len(level.segments), 'segment bound')}, "
+                f"where {plural(nodes, 'node')} above take {nodes + 1}"
             )
         else:
             nodes = len(level.indices)
@@ -155,7 +158,8 @@ def densify(values: npt.NDArray[Any], levels: list[Level], tensor: Tensor) -> np
     size = tensor.size
     if size > _FREE_SIZE + _LEAST_DENSITY * len(values):
         raise tensor.fail(
-            f"its shape {list(tensor.shape)} has {size} values, of which only {len(values)} are "
+            f"its shape {list(tensor.shape)} has {plural(size, 'value')}, of which only "
+            f"{len(values)} are "
             "stored"
         )
     dense = np.zeros(size, values.dtype)

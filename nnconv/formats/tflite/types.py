@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
+from nnconv.errors import Reason, UnsupportedError, UnsupportedItem, plural
 from nnconv.formats.tflite import build, wire
 from nnconv.formats.tflite._gen.schema import TensorType as Code
 from nnconv.ir.dtype import DType
@@ -125,14 +125,16 @@ def _blockwise(
     blocks = -(-tensor.shape[axis] // place.block_size)
     expected = int(np.prod(tensor.shape[:axis])) * blocks
     if scales.size != expected:
-        raise tensor.fail(f"{scales.size} blockwise scales, must be {expected}")
+        raise tensor.fail(f"{plural(scales.size, 'blockwise scale')}, must be {expected}")
     points = np.zeros(scales.size, np.int64)
     if 0 < place.zero_points < len(subgraph.tensors):
         given = wire.tensor_data(file, subgraph.tensors[place.zero_points])
         if given is not None:
             points = given.astype(np.int64).reshape(-1)
     if len(points) != scales.size:
-        raise tensor.fail(f"{len(points)} blockwise zero points for {scales.size} scales")
+        raise tensor.fail(
+            f"{plural(len(points), 'blockwise zero point')} for {plural(scales.size, 'scale')}"
+        )
     return Quant(
         scale=tuple(scales.astype(np.float32).reshape(-1).tolist()),
         zero_point=tuple(points.tolist()),

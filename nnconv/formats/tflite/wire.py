@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nnconv.errors import InvalidModelError
+from nnconv.errors import InvalidModelError, plural
 from nnconv.formats.tflite._gen.schema import TABLES, UNIONS, TensorType
 from nnconv.formats.tflite.flatbuffer import Reader, Table
 from nnconv.formats.tflite.wire_options import OperatorCode, Options
@@ -200,7 +200,7 @@ class Operator:
         number = table.scalar("opcode_index")
         if number >= len(codes):
             raise table.reader.fail(
-                f"it has operator code {number}, the file has {len(codes)} codes",
+                f"it has operator code {number}, the file has {len(codes)}",
                 f"subgraph {subgraph}, op #{index}",
             )
         code = codes[number]
@@ -414,7 +414,7 @@ class File:
         if offset + size > self._reader.size:
             raise self.fail(
                 f"its content (bytes {offset} to {offset + size}) isn't in the file, which has "
-                f"{self._reader.size} bytes",
+                f"{plural(self._reader.size, 'byte')}",
                 f"buffer {index}",
             )
         return np.frombuffer(self._reader.data, np.uint8, size, offset)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from nnconv.errors import plural
 from nnconv.formats.tflite.wire import IDENTIFIER
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def check_indices(file: File, subgraph: Subgraph) -> None:
         bad = _outside(getattr(subgraph, role), count, lowest=0)
         if bad is not None:
             raise file.fail(
-                f"tensor {bad} of its {role} doesn't exist: it has {count} tensors",
+                f"tensor {bad} of its {role} doesn't exist: it has {plural(count, 'tensor')}",
                 f"subgraph {subgraph.index}",
             )
     for op in subgraph.operators:
@@ -76,7 +77,8 @@ def check_indices(file: File, subgraph: Subgraph) -> None:
             bad = _outside(getattr(op, role), count, lowest=lowest)
             if bad is not None:
                 raise op.fail(
-                    f"tensor {bad} of its {role} doesn't exist: the subgraph has {count} tensors"
+                    f"tensor {bad} of its {role} doesn't exist: the subgraph has "
+                    f"{plural(count, 'tensor')}"
                 )
     for tensor in subgraph.tensors:
         # Buffer 0 means "none" also in a file without any buffer.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from nnconv.errors import InvalidModelError
+from nnconv.errors import InvalidModelError, plural
 from nnconv.formats.tflite.flatbuffer import Table
 
 if TYPE_CHECKING:
@@ -105,13 +105,16 @@ def read_quantization(
     # A missing zero point is 0, and one is enough for all channels.
     if len(zero_point) != len(scale):
         if len(zero_point) > 1:
-            raise fail(f"{len(scale)} scales stand beside {len(zero_point)} zero points")
+            raise fail(
+                f"{plural(len(scale), 'scale')} beside {plural(len(zero_point), 'zero point')}"
+            )
         zero_point = np.full(len(scale), zero_point[0] if len(zero_point) else 0, np.int64)
     if len(scale) > 1 and shape:
         if not 0 <= axis < len(shape):
             raise fail(f"its quantized axis is {axis}, its rank {len(shape)}")
         if len(scale) != shape[axis]:
             raise fail(
-                f"{len(scale)} scales can't belong to the {shape[axis]} channels of axis {axis}"
+                f"{plural(len(scale), 'scale')} can't belong to the "
+                f"{plural(shape[axis], 'channel')} of axis {axis}"
             )
     return Quantization(scale, zero_point, axis=axis, details=details)

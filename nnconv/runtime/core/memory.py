@@ -9,6 +9,8 @@ from typing import IO
 
 import numpy as np
 
+from nnconv.errors import plural
+
 
 class MapError(Exception):
     """A part of a file can't be mapped; the text says why."""
@@ -87,12 +89,14 @@ class FileRegion(Region):
         if not self._protection & (READ | WRITE):
             raise MapError(f"protection {self._protection} allows neither reading nor writing")
         if self.size <= 0:
-            raise MapError(f"{self.size} bytes can't be mapped")
+            raise MapError(f"{plural(self.size, 'byte')} can't be mapped")
         access = mmap.ACCESS_WRITE if self._protection & WRITE else mmap.ACCESS_READ
         try:
             found = mmap.mmap(self._descriptor, self.size, access=access, offset=self._offset)
         except (OSError, ValueError, OverflowError) as error:
-            raise MapError(f"{self.size} bytes from {self._offset} on: {error}") from error
+            raise MapError(
+                f"{plural(self.size, 'byte')} from {self._offset} on: {error}"
+            ) from error
         return np.frombuffer(found, np.uint8)
 
 
@@ -113,6 +117,6 @@ def shared(size: int) -> FileRegion:
             file.truncate(size)
             region = FileRegion(size, READ | WRITE, file.fileno(), 0)
     except (OSError, FileDescriptorError) as error:
-        raise MapError(f"{size} bytes can't be had: {error}") from error
+        raise MapError(f"{plural(size, 'byte')} can't be had: {error}") from error
     region.view(writable=True)
     return region

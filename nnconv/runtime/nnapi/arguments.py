@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.nnapi.types import NUMPY, ResultCode
 from nnconv.formats.nnapi.wire import Graph, Operand
 from nnconv.runtime.nnapi.errors import Error, bad_data, bad_state, index_of, integer
@@ -256,7 +257,8 @@ def dimensions_of(operand: Operand, type: OperandType | None, *, partly: bool) -
             raise bad_data(f"the type is {given.type.name}, the model has {operand.type.name}")
         if dimensions and len(given.dimensions) != len(dimensions):
             raise bad_data(
-                f"the type has {len(given.dimensions)} dimensions, the model {len(dimensions)}"
+                f"the type has {plural(len(given.dimensions), 'dimension')}, the model "
+                f"{len(dimensions)}"
             )
         for stated, wanted in zip(dimensions, given.dimensions, strict=False):
             if stated and stated != wanted:
@@ -291,14 +293,14 @@ def from_buffer(
     size = length if length is not None else 0 if data is None else len(data)
     size = integer(size, "the length", low=0)
     if size > MOST_BYTES:
-        raise bad_data(f"{size} bytes, at most {MOST_BYTES} are possible")
+        raise bad_data(f"{plural(size, 'byte')}, at most {MOST_BYTES} are possible")
     _demand_unset(before)
     if data is None:
         return Argument(operand, dimensions)
     if not size:
         raise bad_data("the buffer's length is 0")
     if size > len(data):
-        raise bad_data(f"the length is {size}, the buffer has {len(data)} bytes")
+        raise bad_data(f"the length is {size}, the buffer has {plural(len(data), 'byte')}")
     _check_size(operand, dimensions, size, padded=padded)
     return Argument(operand, dimensions, data[:size])
 
@@ -342,6 +344,8 @@ def _check_size(operand: Operand, dimensions: tuple[int, ...], size: int, *, pad
         return
     wanted = size_of(operand, dimensions)
     if size < wanted:
-        raise bad_data(f"{size} bytes, {list(dimensions)} take {wanted}")
+        raise bad_data(f"{plural(size, 'byte')}, {list(dimensions)} take {wanted}")
     if size > wanted and not padded:
-        raise bad_data(f"{size} bytes, {list(dimensions)} take {wanted}; padding isn't enabled")
+        raise bad_data(
+            f"{plural(size, 'byte')}, {list(dimensions)} take {wanted}; padding isn't enabled"
+        )

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from nnconv.backends import NoDeviceError
-from nnconv.errors import NnconvError
+from nnconv.errors import NnconvError, plural
 from nnconv.formats.nnapi.types import (
     BYTE_SIZE_OF_CACHE_TOKEN,
     PreferenceCode,
@@ -161,7 +161,9 @@ class Compilation:
         self._demand_open()
         data = bytes_of(token, "the token").tobytes()
         if len(data) != BYTE_SIZE_OF_CACHE_TOKEN:
-            raise bad_data(f"the token has {len(data)} bytes, must have {BYTE_SIZE_OF_CACHE_TOKEN}")
+            raise bad_data(
+                f"the token has {plural(len(data), 'byte')}, must have {BYTE_SIZE_OF_CACHE_TOKEN}"
+            )
         try:
             self._caching = (os.fsdecode(cache_dir), data)
         except TypeError as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.nnapi.types import NUMPY, ResultCode
 from nnconv.formats.nnapi.wire import Operand
 from nnconv.runtime.core.memory import FileDescriptorError, FileRegion, MapError, Region
@@ -217,7 +218,7 @@ class Memory:
         try:
             return cls(Region(size), desc)
         except MemoryError as error:
-            raise Error(ResultCode.OP_FAILED, f"{size} bytes can't be had") from error
+            raise Error(ResultCode.OP_FAILED, f"{plural(size, 'byte')} can't be had") from error
 
     @classmethod
     def create_from_a_hardware_buffer(cls, ahwb: Any) -> Memory:
@@ -262,7 +263,7 @@ class Memory:
             if not fits:
                 raise bad_data("the memories are of different types")
         if self.region.size != dst.region.size:
-            raise bad_data(f"{self.region.size} bytes into {dst.region.size}")
+            raise bad_data(f"{plural(self.region.size, 'byte')} into {dst.region.size}")
         target = dst.bytes(writable=True)
         target[:] = self.bytes()
 
@@ -292,7 +293,7 @@ class Memory:
         start = integer(offset, "the offset", low=0)
         count = integer(length, "the length", low=0)
         if start + count > self.region.size:
-            raise bad_data(f"{count} bytes from {start} on, there are {self.region.size}")
+            raise bad_data(f"{plural(count, 'byte')} from {start} on, there are {self.region.size}")
         if self.desc is None and not start and not count:
             raise bad_data("offset and length are both 0")
         return start, count

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnconv.errors import InvalidModelError
+from nnconv.errors import InvalidModelError, plural
 from nnconv.formats.nnapi import check
 from nnconv.formats.nnapi.types import (
     MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES,
@@ -137,9 +137,11 @@ class Model:
             raise bad_data("the buffer's length is 0")
         _demand_known(operand)
         if size > MOST_BYTES:
-            raise bad_data(f"{size} bytes, at most {MOST_BYTES} are possible")
+            raise bad_data(f"{plural(size, 'byte')}, at most {MOST_BYTES} are possible")
         if size != operand.nbytes or size > len(data):
-            raise bad_data(f"{size} bytes for operand {index}, which takes {operand.nbytes}")
+            raise bad_data(
+                f"{plural(size, 'byte')} for operand {index}, which takes {operand.nbytes}"
+            )
         if size <= MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES:
             data = data.copy()
         value = typed(data, operand, operand.dimensions)
@@ -162,7 +164,9 @@ class Model:
         _demand_known(operand)
         size = integer(length, "the length")
         if size != operand.nbytes:
-            raise bad_data(f"{size} bytes for operand {index}, which takes {operand.nbytes}")
+            raise bad_data(
+                f"{plural(size, 'byte')} for operand {index}, which takes {operand.nbytes}"
+            )
         start, _ = memory.check_range(offset, length)
         if memory.desc is not None:
             raise bad_data("a memory from a descriptor can't give an operand's value")

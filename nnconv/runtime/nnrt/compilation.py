@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nnconv.backends import NoDeviceError
-from nnconv.errors import NnconvError
+from nnconv.errors import NnconvError, plural
 from nnconv.formats.nnrt.check import structure_findings
 from nnconv.formats.nnrt.device import device_faults
 from nnconv.formats.nnrt.types import V1, V2, PerformanceMode, Priority, ReturnCode
@@ -395,5 +395,5 @@ def _demand_buffer(buffer: Any, length: int | None, what: str) -> bytes:
     data = bytes_of(buffer, what)
     size = len(data) if length is None else integer(length, "the length", low=0)
     if not 0 < size <= len(data):
-        raise invalid(f"the length is {size}, {what} has {len(data)} bytes")
+        raise invalid(f"the length is {size}, {what} has {plural(len(data), 'byte')}")
     return data[:size].tobytes()

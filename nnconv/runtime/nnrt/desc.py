@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from nnconv.errors import plural
 from nnconv.formats.nnrt.types import NUMPY, DataType, Format, ReturnCode
 from nnconv.runtime.core.checks import shown
 from nnconv.runtime.nnrt.errors import Error, Handle, call, integer, invalid, listed, null, pointer
@@ -101,7 +102,7 @@ class TensorDesc(Handle):
         """
         extents = extents_of(shape, "shape")
         if not 1 <= len(extents) <= MOST_DIMS:
-            raise invalid(f"{len(extents)} dimensions, must be 1 to {MOST_DIMS}")
+            raise invalid(f"{plural(len(extents), 'dimension')}, must be 1 to {MOST_DIMS}")
         self.shape = extents
 
     @call

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.nnrt import wire
 from nnconv.formats.nnrt.types import V1, Format
 from nnconv.runtime.nnrt.desc import TensorDesc
@@ -77,7 +78,9 @@ class Ends:
         tensor = self.tensors[self.place(index)]
         low, high = self._device.dim_range(tensor.dimensions)
         if len(low) != len(high):
-            raise invalid(f"{self._device.name} tells {len(low)} least and {len(high)} extents")
+            raise invalid(
+                f"{self._device.name} tells {len(low)} least and {plural(len(high), 'extent')}"
+            )
         return low, high
 
     @property
@@ -136,7 +139,9 @@ class Ends:
         if not declared.dimensions and api != V1:
             raise invalid(f"output {index} is a scalar: give it the dimensions [1] in the model")
         if length < declared.nbytes:
-            raise invalid(f"{length} bytes, {list(declared.dimensions)} take {declared.nbytes}")
+            raise invalid(
+                f"{plural(length, 'byte')}, {list(declared.dimensions)} take {declared.nbytes}"
+            )
 
     # ---------------------------------------------------------------- what is set
 

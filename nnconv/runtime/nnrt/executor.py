@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.nnrt import wire
 from nnconv.formats.nnrt.check import MOST_TENSORS
 from nnconv.formats.nnrt.types import V1, ReturnCode
@@ -181,9 +182,11 @@ class Executor(Handle):
         described = self._check_input(input_index, tensor)
         shape, size = described.dimensions, described.nbytes
         if len(data) < size:
-            raise invalid(f"{len(data)} bytes, {list(shape)} take {size}")
+            raise invalid(f"{plural(len(data), 'byte')}, {list(shape)} take {size}")
         if len(data) > MOST_BYTES:
-            raise Error(ReturnCode.MEMORY_ERROR, f"{len(data)} bytes, at most {MOST_BYTES}")
+            raise Error(
+                ReturnCode.MEMORY_ERROR, f"{plural(len(data), 'byte')}, at most {MOST_BYTES}"
+            )
         with self._lock:
             if not self._inputs.refill(input_index, shape, data[:size]):
                 self._set(self._inputs, input_index, Slot(data[:size].copy(), shape))
@@ -204,7 +207,9 @@ class Executor(Handle):
         data = _part(data_buffer, length, writable=True)
         self._outputs.check_output(output_index, len(data), self.api)
         if len(data) > MOST_BYTES:
-            raise Error(ReturnCode.MEMORY_ERROR, f"{len(data)} bytes, at most {MOST_BYTES}")
+            raise Error(
+                ReturnCode.MEMORY_ERROR, f"{plural(len(data), 'byte')}, at most {MOST_BYTES}"
+            )
         with self._lock:
             self._set(self._outputs, output_index, Slot(data))
 
@@ -266,7 +271,7 @@ class Executor(Handle):
         described = self._check_input(input_index, tensor)
         shape, size = described.dimensions, described.nbytes
         if memory.length < size:
-            raise invalid(f"{memory.length} bytes, {list(shape)} take {size}")
+            raise invalid(f"{plural(memory.length, 'byte')}, {list(shape)} take {size}")
         with self._lock:
             self._set(self._inputs, input_index, Slot(memory.data[:size], shape, memory))
 
@@ -343,7 +348,7 @@ class Executor(Handle):
         """
         if len(inputs) != len(self._inputs) or len(outputs) != len(self._outputs):
             raise invalid(
-                f"{len(inputs)} inputs and {len(outputs)} outputs, "
+                f"{plural(len(inputs), 'input')} and {plural(len(outputs), 'output')}, "
                 f"the model has {len(self._inputs)} and {len(self._outputs)}"
             )
         for place, tensor in enumerate(inputs if self._inputs.tells_ranges else ()):
@@ -365,7 +370,9 @@ class Executor(Handle):
         for values, what in ((inputs, "input_tensor"), (outputs, "output_tensor")):
             tensors = listed(values, what)
             if not 1 <= len(tensors) <= MOST_TENSORS:
-                raise invalid(f"{what} has {len(tensors)} tensors, must have 1 to {MOST_TENSORS}")
+                raise invalid(
+                    f"{what} has {plural(len(tensors), 'tensor')}, must have 1 to {MOST_TENSORS}"
+                )
             found.append(tensors)
         return found[0], found[1]
 
@@ -428,7 +435,7 @@ def _part(buffer: Any, length: int | None, *, writable: bool = False) -> np.ndar
     if not size:
         raise invalid("the length is 0")
     if size > len(data):
-        raise invalid(f"the length is {size}, the buffer has {len(data)} bytes")
+        raise invalid(f"the length is {size}, the buffer has {plural(len(data), 'byte')}")
     return data[:size]
 
 
@@ -456,4 +463,4 @@ def _check_room(tensor: DeviceTensor, what: str) -> None:
         raise failed(f"{what}: {error.message}") from error
     room = tensor.get_size() - tensor.get_offset()
     if room < size:
-        raise failed(f"{what} has {room} bytes, its description takes {size}")
+        raise failed(f"{what} has {plural(room, 'byte')}, its description takes {size}")

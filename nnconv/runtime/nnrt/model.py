@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from nnconv.errors import plural
 from nnconv.formats.nnrt import check
 from nnconv.formats.nnrt.types import (
     LAST_V1_TENSOR_TYPE,
@@ -149,7 +150,7 @@ class Model(Handle):
         if not tensor.is_known:
             raise forbidden(f"the dimensions {list(tensor.dimensions)} aren't all known")
         if size != tensor.nbytes or size > len(data):
-            raise invalid(f"{size} bytes for tensor {index}, which takes {tensor.nbytes}")
+            raise invalid(f"{plural(size, 'byte')} for tensor {index}, which takes {tensor.nbytes}")
         kind = NUMPY[tensor.data_type]
         tensor.data = data[:size].copy().view(kind).reshape(tensor.dimensions)
 

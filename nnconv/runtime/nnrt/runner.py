@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nnconv.errors import NnconvError
+from nnconv.errors import NnconvError, plural
 from nnconv.formats.nnrt.types import NUMPY, V1, ReturnCode
 from nnconv.formats.nnrt.wire import Tensor
 from nnconv.runtime.core.program import Program
@@ -93,7 +93,10 @@ class Runner:
             if result.nbytes > len(room):
                 raise Error(
                     short,
-                    f"output {place} takes {result.nbytes} bytes, there is room for {len(room)}",
+                    (
+                        f"output {place} takes {plural(result.nbytes, 'byte')}, there is room for "
+                        f"{len(room)}"
+                    ),
                 )
         for tensor, result, room in zip(self._outputs, results, rooms, strict=True):
             flat = np.ascontiguousarray(result, NUMPY[tensor.data_type]).reshape(-1)
@@ -125,7 +128,7 @@ class Runner:
     def _check(self, results: Sequence[np.ndarray]) -> None:
         declared = self._outputs
         if len(results) != len(declared):
-            raise invalid(f"the device gave {len(results)} outputs, not {len(declared)}")
+            raise invalid(f"the device gave {plural(len(results), 'output')}, not {len(declared)}")
         for place, (result, tensor) in enumerate(zip(results, declared, strict=True)):
             shape = result.shape
             if len(shape) != tensor.rank or 0 in shape:
@@ -134,7 +137,7 @@ class Runner:
                     f"declared are {list(tensor.dimensions)}"
                 )
             if self._api != V1 and not 1 <= len(shape) <= MOST_DIMS:
-                raise invalid(f"output {place} has {len(shape)} dimensions")
+                raise invalid(f"output {place} has {plural(len(shape), 'dimension')}")
 
 
 def typed(data: np.ndarray, tensor: Tensor, shape: tuple[int, ...]) -> np.ndarray:
@@ -146,6 +149,6 @@ def typed(data: np.ndarray, tensor: Tensor, shape: tuple[int, ...]) -> np.ndarra
     kind = NUMPY[tensor.data_type]
     size = math.prod(shape) * kind.itemsize
     if size > len(data):
-        text = f"{len(data)} bytes, {list(shape)} of {tensor.data_type.name} take {size}"
+        text = f"{plural(len(data), 'byte')}, {list(shape)} of {tensor.data_type.name} take {size}"
         raise Error(ReturnCode.UNAVAILABLE_DEVICE, text)
     return data[:size].view(kind).reshape(shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from nnconv.errors import plural
 from nnconv.formats.nnrt.types import DataType, ReturnCode, TensorType
 from nnconv.runtime.core.memory import (
     READ,
@@ -126,7 +127,7 @@ class Tensor:
         start = integer(offset, "offset", low=0, high=count)
         least = tensor_desc.get_byte_size()
         if count - start < least:
-            raise invalid(f"{count - start} bytes are left, the description takes {least}")
+            raise invalid(f"{plural(count - start, 'byte')} left, the description takes {least}")
         _demand_device(device_id)
         try:
             region = FileRegion(count, READ | WRITE, descriptor, 0)
@@ -239,7 +240,7 @@ def _demand_device(device_id: Any) -> None:
 
 def _made(device_id: int, desc: TensorDesc, size: int) -> DeviceTensor:
     if size > MOST_BYTES:
-        raise invalid(f"{size} bytes, at most {MOST_BYTES} are possible")
+        raise invalid(f"{plural(size, 'byte')}, at most {MOST_BYTES} are possible")
     try:
         region = shared(size)
     except MapError as error:

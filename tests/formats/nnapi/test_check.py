@@ -173,7 +173,7 @@ def test_channels_are_counted_along_the_right_dimension():
     weights.channel_quant = ChannelQuant(1, (0.25, 0.5, 0.5))
     assert "filter has its scales along dimension 1, must be 0" in only(model)
     weights.channel_quant = ChannelQuant(0, (0.25,))
-    assert only(model) == "operand 1: 1 scales for 2 channels, must be one for each"
+    assert only(model) == "operand 1: 1 scale for 2 channels, must be one for each"
     weights.channel_quant = None
     assert only(model) == "operand 1: scales per channel are missing"
 
@@ -185,7 +185,7 @@ def test_branches_must_take_and_give_what_is_outside():
     model = if_model()
     model.referenced[0].inputs = model.referenced[0].inputs[:1]
     texts = [str(finding) for finding in problems(model)]
-    assert any("then_model has 1 inputs, must have 2" in text for text in texts)
+    assert any("then_model has 1 input, must have 2" in text for text in texts)
 
 
 # ---------------------------------------------------------------- rules on operands and graphs

@@ -128,7 +128,7 @@ def changed(**changes):
         (changed(value=[1, True, 1]), "an element is no float32"),
         (changed(type="TENSOR_INT32", value=[1, 0.5, 1]), "an element is no int32"),
         (changed(value=None, base64="A"), "its base64 is broken"),
-        (changed(value=None, base64="AAAA"), "3 bytes are no whole number of elements"),
+        (changed(value=None, base64="AAAA"), "3 bytes can't be a whole number of elements"),
         (changed(value=None, tensor="w"), "there is no tensor 'w'"),
         (changed(lifetime="temporary"), "value beside the lifetime temporary"),
         (changed(lifetime="model", model=0), "value, model beside the lifetime model"),

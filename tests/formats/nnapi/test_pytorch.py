@@ -110,7 +110,7 @@ def word(stream, index, value):
         (lambda s: word(s, 1, 1 << 20), "the operands end at byte"),
         (lambda s: word(s, 6, 99), "operand 0: type 99 isn't known"),
         (lambda s: word(s, 7, 1 << 20), "the dimensions end at byte"),
-        (lambda s: s + b"\0\0\0\0", "4 bytes are left behind the stream's end"),
+        (lambda s: s + b"\0\0\0\0", "4 bytes left behind the stream's end"),
         (lambda s: s[:-4] + struct.pack("<I", 70), "operand 70, there are 7"),
         (lambda s: s[:-4] + struct.pack("<I", 2), "operand 2 is an output and a input"),
         (lambda s: word(s, 34, 9), "a value of operand 9, there are 7"),

@@ -97,7 +97,7 @@ def test_an_operation_that_merges_its_outputs_has_fewer():
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (["x"], "1 inputs, allowed are 3"),
+        (["x"], "1 input, allowed are 3"),
         (["x", "i", "a"], "input 1 (input1, operand 1) is TENSOR_INT32, allowed is TENSOR_FLOAT32"),
         (["x", "x", "x"], "input 2 (activation, operand 0) is TENSOR_FLOAT32, allowed is INT32"),
     ],

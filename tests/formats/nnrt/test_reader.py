@@ -158,7 +158,10 @@ WRONG = [
     (one("EXP", (2, 3), base=-2), "base -2, allowed are numbers above 0, and -1 for e"),
     (one("ELTWISE", (2, 3), (2, 3), mode=3), "mode 3, allowed are 0 to 2"),
     (one("PRELU", (2, 3), (2,)), "2 slopes for 3 channels, must be 1 or as many"),
-    (one("SCALE", (2, 3), (2, 3), (2, 3), axis=1), "scale has rank 2, only 1 dimensions"),
+    (
+        one("SCALE", (2, 3), (2, 3), (2, 3), axis=1),
+        "scale has rank 2, behind axis 1 there is room for 1",
+    ),
     (one("CONV2D", (1, 4, 4, 2), (3, 1, 1, 4), (3,), **WEIGHT), "2 channels for a filter of 4"),
     (one("CONV2D", (1, 4, 4, 2), (3, 1, 1, 1), (3,), group=2, **WEIGHT), "3 filters for 2 groups"),
     (

@@ -174,8 +174,8 @@ def test_all_of_a_made_tensor_is_checked_by_array_too():
         ({"data_type": 1, "dims": [2**62, 2**62], "raw_data": b"1"}, "too many elements"),
         ({"data_type": 1, "dims": [2**62, 0, 2**62]}, "too many elements"),
         ({"data_type": 3, "dims": [2**40], "raw_data": b"1"}, "takes 1099511627776"),
-        ({"data_type": 8, "dims": [2], "string_data": [b"a"]}, "1 strings"),
-        ({"data_type": 8, "dims": [2**60, 2**60], "string_data": [b"a"]}, "1 strings"),
+        ({"data_type": 8, "dims": [2], "string_data": [b"a"]}, "1 string,"),
+        ({"data_type": 8, "dims": [2**60, 2**60], "string_data": [b"a"]}, "1 string,"),
         ({"data_type": 8, "dims": [-1], "string_data": [b"a"]}, "impossible"),
         ({"data_type": 8, "dims": [1], "raw_data": b"a"}, "strings as raw bytes"),
     ],
@@ -197,9 +197,9 @@ def test_segments_are_refused():
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
-        ({"data_type": 6, "dims": [2], "int32_data": [1]}, "1 numbers, 2 are needed"),
-        ({"data_type": 7, "dims": [2**50], "int64_data": [1]}, "1 numbers, 1125899906842624 are"),
-        ({"data_type": 22, "dims": [3], "int32_data": [1]}, "1 numbers, 2 are needed"),
+        ({"data_type": 6, "dims": [2], "int32_data": [1]}, "1 number, 2 are needed"),
+        ({"data_type": 7, "dims": [2**50], "int64_data": [1]}, "1 number, 1125899906842624 are"),
+        ({"data_type": 22, "dims": [3], "int32_data": [1]}, "1 number, 2 are needed"),
     ],
 )
 def test_numbers_that_dont_suffice_are_refused_when_asked_for(fields, match):

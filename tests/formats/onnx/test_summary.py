@@ -52,7 +52,7 @@ def test_summary(tmp_path):
     summary = summarize(path)
     assert summary.format == "onnx"
     assert summary.description == (
-        "maker 1.0, IR version 8, operator sets ai.onnx 17, a.b 2, 1 functions"
+        "maker 1.0, IR version 8, operator sets ai.onnx 17, a.b 2, 1 function"
     )
     assert list(summary.ops.items()) == [("Relu", 2), ("Constant", 1), ("If", 1), ("a.b:Odd", 1)]
     assert summary.constants == 5

@@ -296,7 +296,7 @@ class TestQuantization:
         [
             (build.Quantization([1, 2, 3], [0]), "3 scales can't belong to axis 0 of"),
             (build.Quantization([1, 2], [0], axis=2), "2 scales can't belong to axis 2 of"),
-            (build.Quantization([1, 2, 3], [0, 1], axis=1), "3 scales stand beside 2 zero points"),
+            (build.Quantization([1, 2, 3], [0, 1], axis=1), "3 scales beside 2 zero points"),
             (build.Quantization([1e60], [0]), "can't be a vector of float32"),
             (build.Quantization([1], [0.5]), "can't be a vector of int64"),
             (
@@ -319,7 +319,7 @@ class TestErrors:
             (build.Tensor("t", FLOAT32, (2,), shape_signature=(-1, 2)), "differ in rank"),
             (build.Tensor("t", FLOAT32, (2,), data=np.zeros(2)), "its data are float64"),
             (build.Tensor("t", FLOAT32, (3,), data=np.zeros(2, "f4")), "its shape is (3,), that"),
-            (build.Tensor("t", TensorType.INT4, (3,), data=b"\0"), "1 bytes long; 2 are needed"),
+            (build.Tensor("t", TensorType.INT4, (3,), data=b"\0"), "1 byte long; 2 are needed"),
             (
                 build.Tensor("t", TensorType.INT2, (1,), data=np.array([2], np.int8)),
                 "an element is outside -2 to 1",
@@ -340,8 +340,8 @@ class TestErrors:
         ("op", "words"),
         [
             (build.Operator(3, (1,), ()), "op #1 (CONV_2D): tensor 1 of its inputs isn't among"),
-            (build.Operator(3, (-2,), ()), "tensor -2 of its inputs isn't among the 1 tensors"),
-            (build.Operator(3, (), (-1,)), "tensor -1 of its outputs isn't among the 1 tensors"),
+            (build.Operator(3, (-2,), ()), "tensor -2 of its inputs isn't among the 1 tensor"),
+            (build.Operator(3, (), (-1,)), "tensor -1 of its outputs isn't among the 1 tensor"),
             (build.Operator(3, (0.5,), ()), "can't be a vector of int32"),
             (build.Operator("Mine", (), (), intermediates=(9,)), "(Mine): tensor 9 of its inter"),
             (build.Operator(3, (), (), ("Nonsense", {})), "Nonsense isn't a table that Builtin"),

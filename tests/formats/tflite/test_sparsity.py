@@ -134,14 +134,14 @@ FAULTS = {
     "short segments": (
         "csr rows",
         metadata(1, arraySegments=vector(0, 2, 12)),
-        "3 segment bounds, where 6 nodes above need 7",
+        "3 segment bounds, where 6 nodes above take 7",
     ),
     "index": ("csr rows", metadata(1, arrayIndices=vector(*[0] * 11, 8)), "beyond its extent 8"),
     "index -1": ("csr rows", metadata(1, arrayIndices=vector(*[0] * 11, -1)), "from -1 to 0"),
     "few values": (
         "csr rows",
         metadata(1, arrayIndices=vector(0), arraySegments=vector(0, 0, 0, 0, 0, 0, 1)),
-        "has 48 bytes, where 1 values of FLOAT32 .* need 4",
+        "has 48 bytes, where 1 value of FLOAT32 .* need 4",
     ),
 }
 

@@ -46,7 +46,7 @@ class TestQuantization:
             (0, [0, 0, 0], "3 scales can't belong to the 2 channels of axis 0"),
             (2, [0, 0, 0], "quantized axis is 2, its rank 2"),
             (-1, [0, 0, 0], "quantized axis is -1"),
-            (1, [0, 0], "3 scales stand beside 2 zero points"),
+            (1, [0, 0], "3 scales beside 2 zero points"),
         ],
     )
     def test_numbers_that_do_not_fit(self, axis, points, words):

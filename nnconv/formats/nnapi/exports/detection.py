@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnconv.errors import plural
 from nnconv.formats.nnapi.exporter import Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node
@@ -18,7 +19,7 @@ def export_detection_postprocess(node: Node, t: Target) -> None:
     if (t.static(scores) or (0,))[-1] != op.classes + 1:
         raise t.refused("DETECTION_POSTPROCESSING takes the first class for the background")
     if op.per_class <= 0 and op.regular:
-        raise t.refused(f"{op.per_class} detections for each class")
+        raise t.refused(f"{plural(op.per_class, 'detection')} for each class")
     boxes, classes, found, count = node.outputs
     m = op.max_detections * op.max_classes
     whole = [t.temp(TensorType(DType.INT32, shape)) for shape in ((1, m), (1,))]

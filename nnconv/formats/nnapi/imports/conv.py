@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnconv.errors import plural
 from nnconv.formats.biases import bias_quant, with_quant
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.formats.nnapi.types import PaddingCode
@@ -92,7 +93,10 @@ def import_conv_2d(s: Source) -> None:
     stride, dilation = pair(s, "stride"), _dilation(s)
     groups = s.positive("groups") if s.name == "GROUPED_CONV_2D" else 1
     if isinstance(channels, int) and channels != filters[3] * groups:
-        raise s.fail(f"{channels} channels for a filter of {filters[3]} in {groups} groups")
+        raise s.fail(
+            f"{plural(channels, 'channel')} for a filter of {filters[3]} in "
+            f"{plural(groups, 'group')}"
+        )
     op = Conv2D(
         layout=layout,
         stride=stride,
@@ -113,7 +117,9 @@ def import_depthwise_conv_2d(s: Source) -> None:
     if channels is None:
         channels = filters[3] // multiplier
     if filters[0] != 1 or channels == 0 or channels * multiplier != filters[3]:
-        raise s.fail(f"{channels} channels and multiplier {multiplier} for filter {list(filters)}")
+        raise s.fail(
+            f"{plural(channels, 'channel')} and multiplier {multiplier} for filter {list(filters)}"
+        )
     stride, dilation = pair(s, "stride"), _dilation(s)
     op = Conv2D(
         layout=layout,
@@ -133,7 +139,7 @@ def import_transpose_conv_2d(s: Source) -> None:
     _, channels = image_dims(s, x, layout)
     filters = filter_shape(s, weights)
     if isinstance(channels, int) and channels != filters[3]:
-        raise s.fail(f"{channels} channels for a filter of {filters[3]}")
+        raise s.fail(f"{plural(channels, 'channel')} for a filter of {filters[3]}")
     stride = pair(s, "stride")
     padding, added = _transposed_padding(s, filters[1:3], stride, layout)
     op = ConvTranspose2D(

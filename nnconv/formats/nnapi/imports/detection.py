@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnconv.errors import plural
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
@@ -53,9 +54,9 @@ def import_detection_postprocessing(s: Source) -> None:
         scales=(s.float("scale_y"), s.float("scale_x"), s.float("scale_h"), s.float("scale_w")),
     )
     if shape[2] < 2 or min(op.scales) <= 0:
-        raise s.fail(f"{shape[2]} classes and scales {list(op.scales)}")
+        raise s.fail(f"{plural(shape[2], 'class', 'classes')} and scales {list(op.scales)}")
     if most * classes > MOST_ROWS:
-        raise s.unsupported(f"{most} detections of {classes} classes")
+        raise s.unsupported(f"{plural(most, 'detection')} of {plural(classes, 'class', 'classes')}")
     rows: list[list[Value]] = [[], [], [], []]
     for image in range(shape[0]):
         parts = [_image(s, value, image) for value in (deltas, scores)]

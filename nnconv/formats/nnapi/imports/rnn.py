@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.nnapi.gates import ACTIVATIONS, INPUT_WEIGHTS, LSTM_OPERANDS, scale_of
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.graph import Value
@@ -287,7 +288,7 @@ def _bind_ways(s: Source, halves: Sequence[Value], states: Sequence[Value]) -> N
     """Outputs of both directions, or both joined, then the states if there is room for them."""
     merged = s.bool("merge_outputs")
     if merged is not (len(s.op.outputs) % 2 == 1):
-        raise s.fail(f"{len(s.op.outputs)} outputs with merge_outputs {merged}")
+        raise s.fail(f"{plural(len(s.op.outputs), 'output')} with merge_outputs {merged}")
     results = [s.add(Concat(axis=s.rank(halves[0]) - 1), halves)] if merged else list(halves)
     results += states
     for index, value in enumerate(results[: len(s.op.outputs)]):

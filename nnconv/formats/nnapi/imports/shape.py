@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnconv.errors import plural
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.formats.nnapi.imports.reduce import left_without
 from nnconv.ir.graph import Value
@@ -96,12 +97,12 @@ def import_split(s: Source) -> None:
     x, count = s.operand("input"), s.int("count")
     axis = s.axis(s.int("axis"), s.rank(x))
     if count != len(s.op.outputs):
-        raise s.fail(f"{count} parts for {len(s.op.outputs)} outputs")
+        raise s.fail(f"{plural(count, 'part')} for {plural(len(s.op.outputs), 'output')}")
     extent = (x.shape or ())[axis]
     if not isinstance(extent, int):
         raise s.unsupported(f"the extent of axis {axis} isn't known")
     if extent % count:
-        raise s.fail(f"extent {extent} doesn't split into {count} equal parts")
+        raise s.fail(f"extent {extent} doesn't split into {plural(count, 'equal part')}")
     s.emit(o.Split(axis=axis, sizes=(extent // count,) * count), [x])
 
 
@@ -123,7 +124,9 @@ def import_channel_shuffle(s: Source) -> None:
     if shape is None:
         raise s.unsupported("an extent isn't known")
     if shape[axis] % groups:
-        raise s.fail(f"{shape[axis]} channels don't split into {groups} groups")
+        raise s.fail(
+            f"{plural(shape[axis], 'channel')} can't be split into {plural(groups, 'group')}"
+        )
     cut = (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
     perm = [*range(rank + 1)]
     perm[axis], perm[axis + 1] = axis + 1, axis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ir.quant import dequantize
@@ -27,10 +28,12 @@ def import_slice(s: Source) -> None:
         s.emit(Slice(starts=None, ends=None, strides=(1,) * rank), [x, starts, ends])
         return
     if len(begin) != rank or len(size) != rank:
-        raise s.fail(f"{len(begin)} starts and {len(size)} sizes for rank {rank}")
+        raise s.fail(
+            f"{plural(len(begin), 'start')} and {plural(len(size), 'size')} for rank {rank}"
+        )
     for extent, start, count in zip(x.shape or (), begin, size, strict=True):
         if isinstance(extent, int) and not 0 <= start <= start + max(count, 0) <= extent:
-            raise s.fail(f"{count} elements from {start} on of {extent}")
+            raise s.fail(f"{plural(count, 'element')} from {start} on of {extent}")
     ends_known = tuple(
         None if count < 0 else start + count for start, count in zip(begin, size, strict=True)
     )
@@ -58,7 +61,9 @@ def import_strided_slice(s: Source) -> None:
         ]
     else:
         if not len(begin) == len(end) == len(strides) == rank:
-            raise s.fail(f"{len(begin)}, {len(end)}, {len(strides)} bounds for rank {rank}")
+            raise s.fail(
+                f"{len(begin)}, {len(end)}, {plural(len(strides), 'bound')} for rank {rank}"
+            )
         starts = tuple(None if no_begin[i] else begin[i] for i in range(rank))
         ends = tuple(None if no_end[i] else end[i] for i in range(rank))
         for axis in range(rank):
@@ -86,7 +91,9 @@ def _check_stretch(
         raise s.fail(f"stride {bounds[2]} along axis {axis}")
     count = slice_extent((x.shape or ())[axis], *bounds)
     if shrinks and isinstance(count, int) and count != 1:
-        raise s.fail(f"axis {axis} is dropped, but {count} elements are taken along it")
+        raise s.fail(
+            f"axis {axis} is dropped, but {plural(count, 'element')} would be taken along it"
+        )
 
 
 def _masked(

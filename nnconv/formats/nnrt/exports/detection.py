@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnconv.errors import plural
 from nnconv.formats.nnrt.exporter import Exporter, Input, Target
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
@@ -14,7 +15,7 @@ def export_detection_post_process(node: Node, t: Target) -> None:
     assert isinstance(op, DetectionPostProcess)
     boxes = t.static(node.operand(0))
     if boxes[2] != 4:
-        raise t.refused(f"it has {boxes[2]} coordinates of boxes, of which 4 count")
+        raise t.refused(f"it has {plural(boxes[2], 'coordinate')} of boxes, of which 4 count")
     inputs: dict[str, Input] = {
         "bbox": node.operand(0), "scores": node.operand(1), "anchors": node.operand(2),
     }  # fmt: skip

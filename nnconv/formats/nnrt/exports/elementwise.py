@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.indexed import Ref
 from nnconv.formats.nnrt.exporter import Exporter, Target
 from nnconv.ir.graph import Node, Value
@@ -144,7 +145,7 @@ def export_prelu(node: Node, t: Target) -> None:
     if slope.data is None or any(extent != 1 for extent in shape[:-1]):
         raise t.refused("PRELU has one slope, or one for each channel")
     if count not in (1, t.shape(x)[-1]):
-        raise t.refused(f"{count} slopes for {t.shape(x)[-1]} channels")
+        raise t.refused(f"{plural(count, 'slope')} for {plural(t.shape(x)[-1], 'channel')}")
     flat = t.const(slope.data.reshape(-1), quant=slope.quant, name=slope.name)
     t.emit("PRELU", {"input": x, "weight": flat}, node.outputs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnconv.errors import plural
 from nnconv.formats.biases import bias_quant, with_quant
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.ir.graph import Value
@@ -83,9 +84,12 @@ def import_conv2d(s: Source) -> None:
         if filters[3] != 1:
             raise s.fail(f"the filter has the shape {list(filters)}, must have 1 at its end")
     if isinstance(channels, int) and channels != filters[3] * groups:
-        raise s.fail(f"{channels} channels for a filter of {filters[3]} in {groups} groups")
+        raise s.fail(
+            f"{plural(channels, 'channel')} for a filter of {filters[3]} in "
+            f"{plural(groups, 'group')}"
+        )
     if filters[0] % groups:
-        raise s.fail(f"{filters[0]} filters for {groups} groups")
+        raise s.fail(f"{plural(filters[0], 'filter')} for {plural(groups, 'group')}")
     op = Conv2D(
         stride=stride,
         dilation=dilation,
@@ -104,9 +108,12 @@ def import_conv2d_transpose(s: Source) -> None:
     stride, dilation = positive_pair(s, "stride"), positive_pair(s, "dilation")
     groups = s.positive("group")
     if isinstance(channels, int) and channels != filters[3] * groups:
-        raise s.fail(f"{channels} channels for a filter of {filters[3]} in {groups} groups")
+        raise s.fail(
+            f"{plural(channels, 'channel')} for a filter of {filters[3]} in "
+            f"{plural(groups, 'group')}"
+        )
     if filters[0] % groups:
-        raise s.fail(f"{filters[0]} filters for {groups} groups")
+        raise s.fail(f"{plural(filters[0], 'filter')} for {plural(groups, 'group')}")
     reach = tuple(
         (size - 1) * spread + 1 for size, spread in zip(filters[1:3], dilation, strict=True)
     )

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
@@ -218,7 +219,9 @@ def import_prelu(s: Source) -> None:
     channels = (x.shape or (None,))[-1]
     count = (s.of_rank(slope, 1).shape or (None,))[0]
     if None not in (channels, count) and count not in (1, channels):
-        raise s.fail(f"{count} slopes for {channels} channels, must be 1 or as many")
+        raise s.fail(
+            f"{plural(count, 'slope')} for {plural(channels, 'channel')}, must be 1 or as many"
+        )
     s.emit(e.PRelu(), [x, slope])
 
 
@@ -250,9 +253,7 @@ def import_scale(s: Source) -> None:
     rank, width = s.rank(x), s.rank(scale)
     axis = s.axis(s.int("axis"), rank)
     if axis + width > rank:
-        raise s.fail(
-            f"scale has rank {width}, only {rank - axis} dimensions are behind axis {axis}"
-        )
+        raise s.fail(f"scale has rank {width}, behind axis {axis} there is room for {rank - axis}")
     activation = s.activation()
     if x.quant is not None:
         if bias.quant is None and bias.dtype is DType.INT32:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from nnconv.errors import plural
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.formats.nnrt.imports.conv import scaled_bias
 from nnconv.ir.graph import Value
@@ -37,7 +38,9 @@ def _at_axis(s: Source, x: Value, depth: int) -> Value:
     behind: tuple[Dim, ...] = (x.shape or ())[axis:]
     known = [extent for extent in behind if isinstance(extent, int)]
     if len(known) == len(behind) and prod(known) != depth:
-        raise s.fail(f"{prod(known)} elements from axis {axis} on, the weights have {depth}")
+        raise s.fail(
+            f"{plural(prod(known), 'element')} from axis {axis} on, the weights have {depth}"
+        )
     return _in_rows(s, x, depth)
 
 

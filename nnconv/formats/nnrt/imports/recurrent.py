@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.formats.nnrt.zoneout import zoned_layer
 from nnconv.ir.graph import Value
@@ -32,7 +33,9 @@ def import_lstm(s: Source) -> None:
     given = [s.operand(name) for name in names]
     for name, value in zip(names, given, strict=True):
         if value.shape and value.shape[0] not in (None, directions * layers):
-            raise s.fail(f"{name} is of {value.shape[0]} layers, must be {directions * layers}")
+            raise s.fail(
+                f"{name} is of {plural(value.shape[0], 'layer')}, must be {directions * layers}"
+            )
     hidden, states = [], []
     for layer in range(layers):
         rows = (layer * directions, (layer + 1) * directions)

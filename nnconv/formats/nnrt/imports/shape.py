@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.formats.nnrt.imports.quantize import LITE_CODES
 from nnconv.ir.dtype import DType
@@ -31,7 +32,7 @@ def import_unstack(s: Source) -> None:
     axis = s.axis(s.int("axis"), s.rank(x))
     count, extent = len(s.op.outputs), (x.shape or ())[axis]
     if isinstance(extent, int) and extent != count:
-        raise s.fail(f"{count} outputs for an extent of {extent}")
+        raise s.fail(f"{plural(count, 'output')} for an extent of {extent}")
     s.emit(o.Unstack(axis=axis, count=count), [x])
 
 
@@ -40,18 +41,18 @@ def import_split(s: Source) -> None:
     x, count = s.operand("input"), s.positive("outputNum")
     axis = s.axis(s.int("axis"), s.rank(x))
     if count != len(s.op.outputs):
-        raise s.fail(f"{count} parts for {len(s.op.outputs)} outputs")
+        raise s.fail(f"{plural(count, 'part')} for {plural(len(s.op.outputs), 'output')}")
     extent, sizes = (x.shape or ())[axis], s.list("sizeSplits")
     if sizes:
         if len(sizes) != count or min(sizes) < 1:
-            raise s.fail(f"sizes {list(sizes)} for {count} parts")
+            raise s.fail(f"sizes {list(sizes)} for {plural(count, 'part')}")
         if isinstance(extent, int) and sum(sizes) != extent:
             raise s.fail(f"sizes {list(sizes)} for an extent of {extent}")
     else:
         if not isinstance(extent, int):
             raise s.unsupported(f"the extent of axis {axis} isn't known")
         if extent % count:
-            raise s.fail(f"extent {extent} doesn't split into {count} equal parts")
+            raise s.fail(f"extent {extent} doesn't split into {plural(count, 'equal part')}")
         sizes = (extent // count,) * count
     s.emit(o.Split(axis=axis, sizes=sizes), [x])
 
@@ -166,7 +167,7 @@ def import_constant_of_shape(s: Source) -> None:
     data = s.param("value")
     if data is None or data.size != 1:
         count = 0 if data is None else data.size
-        raise s.fail(f"parameter value has {count} elements, must have 1")
+        raise s.fail(f"parameter value has {plural(count, 'element')}, must have 1")
     value = s.scalar(float(data[0]), s.result_dtype())
     shape = s.ints("input")
     if shape is None:
@@ -183,7 +184,7 @@ def import_range(s: Source) -> None:
     dtype = s.result_dtype()
     count = max(-((start - limit) // delta), 0)
     if count > MOST_NUMBERS:
-        raise s.fail(f"{count} numbers, at most {MOST_NUMBERS} are possible")
+        raise s.fail(f"{plural(count, 'number')}, at most {MOST_NUMBERS} are possible")
     numbers = (start + delta * np.arange(count, dtype=np.int64)).astype(dtype.numpy)
     s.bind(0, s.const(numbers))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
@@ -30,15 +31,17 @@ def import_slice(s: Source) -> None:
         return
     places = [s.axis(axis, rank) for axis in axes] if axes else list(range(rank))
     if not len(begin) == len(size) == len(places) or len(set(places)) != len(places):
-        raise s.fail(f"{len(begin)} starts and {len(size)} sizes for the axes {places}")
+        raise s.fail(
+            f"{plural(len(begin), 'start')} and {plural(len(size), 'size')} for the axes {places}"
+        )
     starts_known: list[int | None] = [None] * rank
     ends_known: list[int | None] = [None] * rank
     for axis, start, count in zip(places, begin, size, strict=True):
         extent = (x.shape or ())[axis]
         if start < 0 or count < -1 or count == 0:
-            raise s.fail(f"{count} elements from {start} on along axis {axis}")
+            raise s.fail(f"{plural(count, 'element')} from {start} on along axis {axis}")
         if isinstance(extent, int) and start + max(count, 0) > extent:
-            raise s.fail(f"{count} elements from {start} on of {extent}")
+            raise s.fail(f"{plural(count, 'element')} from {start} on of {extent}")
         starts_known[axis] = start
         ends_known[axis] = None if count < 0 else start + count
     op = Slice(starts=tuple(starts_known), ends=tuple(ends_known), strides=(1,) * rank)
@@ -60,7 +63,10 @@ def import_strided_slice(s: Source) -> None:
     begin, end, strides = (s.required_ints(name) for name in _BOUNDS)
     count = len(begin)
     if not count == len(end) == len(strides):
-        raise s.fail(f"{count} starts, {len(end)} ends and {len(strides)} strides")
+        raise s.fail(
+            f"{plural(count, 'start')}, {plural(len(end), 'end')} and "
+            f"{plural(len(strides), 'stride')}"
+        )
     masks = {
         name: s.int(f"{name}Mask") for name in ("begin", "end", "ellipsis", "newAxis", "shrinkAxis")
     }
@@ -70,7 +76,7 @@ def import_strided_slice(s: Source) -> None:
     fresh = [given["newAxis"][i] and not given["ellipsis"][i] for i in range(count)]
     named = count - sum(fresh) - sum(given["ellipsis"])
     if named > rank:
-        raise s.fail(f"{named} bounds for rank {rank}")
+        raise s.fail(f"{plural(named, 'bound')} for rank {rank}")
     starts: list[int | None] = []
     ends: list[int | None] = []
     steps: list[int] = []
@@ -123,13 +129,15 @@ def _open_slice(s: Source, x: Value, rank: int) -> None:
         if bounds is None and not mask:
             operand = s.operand(name)
             if operand.shape != (rank,):
-                raise s.fail(f"{name} is {operand.type}, must have {rank} elements")
+                raise s.fail(f"{name} is {operand.type}, must have {plural(rank, 'element')}")
             inputs.append(operand)
             known.append(None)
             continue
         entries = s.required_ints(name)
         if len(entries) != rank:
-            raise s.fail(f"{len(entries)} bounds for rank {rank}, where others aren't known")
+            raise s.fail(
+                f"{plural(len(entries), 'bound')} for rank {rank}, where others aren't known"
+            )
         known.append(tuple(None if mask >> i & 1 else entry for i, entry in enumerate(entries)))
         inputs.append(None)
     starts, ends, strides = known
@@ -192,7 +200,7 @@ def import_crop(s: Source) -> None:
     if len(offsets) < 2:
         offsets = (offsets or (0,)) * count
     if len(offsets) != count or min(offsets, default=0) < 0:
-        raise s.fail(f"offsets {list(offsets)} for {count} dimensions")
+        raise s.fail(f"offsets {list(offsets)} for {plural(count, 'dimension')}")
     target = s.of_rank(like, rank).shape or ()
     if any(not isinstance(size, int) for size in target[axis:]):
         _open_crop(s, x, like, offsets)
@@ -203,7 +211,7 @@ def import_crop(s: Source) -> None:
         size, extent = target[place], (x.shape or ())[place]
         assert isinstance(size, int)
         if isinstance(extent, int) and offset + size > extent:
-            raise s.fail(f"{size} elements from {offset} on of {extent}")
+            raise s.fail(f"{plural(size, 'element')} from {offset} on of {extent}")
         starts.append(offset)
         ends.append(offset + size)
     s.emit(Slice(starts=tuple(starts), ends=tuple(ends), strides=(1,) * rank), [x])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.onnx.exporter import Exporter, Target
 from nnconv.formats.onnx.spelled import export_in_parts
 from nnconv.formats.onnx.turns import LOWEST, take_best
@@ -176,7 +177,7 @@ def export_limited_boxes(node: Node, t: Target) -> None:
     if not isinstance(classes, int):
         raise t.unsupported("the number of classes isn't known")
     if classes > _MOST:
-        raise t.unsupported(f"{classes} classes are too many")
+        raise t.unsupported(f"{plural(classes, 'class', 'classes')} are too many")
     rows = (scores.shape or (None,))[0]
     if isinstance(rows, int) and 0 < rows * (classes - 1) <= _FEW:
         export_in_parts(node, t)
@@ -255,7 +256,7 @@ def export_proposals(node: Node, t: Target) -> None:
     height, width, anchors = extents
     count = height * width * anchors
     if count > _MOST:
-        raise t.unsupported(f"a map of {count} anchors is too large")
+        raise t.unsupported(f"a map of {plural(count, 'anchor')} is too large")
     boxes, fine = _moved(op, node, t, height, width)
     values = t.reshape(_floats(t, scores), [-1, count])
     if 0 < op.before < count:

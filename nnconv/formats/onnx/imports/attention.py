@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.formats.onnx.imports.fused import NEW, counted, number, total
 from nnconv.ir.dtype import DType
@@ -28,7 +29,8 @@ def import_attention(src: Source) -> None:
     sizes = src.int_list("qkv_hidden_sizes") or (width // 3,) * 3
     if len(sizes) != 3 or min(sizes) < 0 or sum(sizes) != width:
         raise src.fail(
-            f"its matrix has {width} columns, qkv_hidden_sizes are {list(sizes)}: those of query, "
+            f"its matrix has {plural(width, 'column')}, qkv_hidden_sizes are {list(sizes)}: "
+            "those of query, "
             "key and value must be as many"
         )
     joined = total(src, src.standard("MatMul", [src.operand(0), weights])[0], src.optional(2))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from nnconv.errors import GraphError, InvalidModelError, UnsupportedItem
+from nnconv.errors import GraphError, InvalidModelError, UnsupportedItem, plural
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.graph import GraphImport
 from nnconv.formats.onnx.importer import Importer, NotConvertible, Source
@@ -135,7 +135,7 @@ def _behind_identities(value: Value) -> Value:
 
 def _check_count(src: Source, outputs: Sequence[Value]) -> None:
     if len(outputs) != len(src.node.outputs):
-        raise src.fail(f"a branch gives {len(outputs)} of {len(src.node.outputs)} results")
+        raise src.fail(f"results are {len(src.node.outputs)}, a branch gives {len(outputs)}")
 
 
 def _like(value: Value) -> Value:
@@ -182,8 +182,8 @@ def import_loop(src: Source) -> None:
     count = len(carried)
     if len(body.inputs) != count + 2 or len(body.outputs) < count + 1:
         raise src.fail(
-            f"it carries {count} values; its body has {len(body.inputs)} inputs and "
-            f"{len(body.outputs)} outputs"
+            f"values carried are {count}, its body's inputs {len(body.inputs)}, "
+            f"its outputs {len(body.outputs)}"
         )
     if condition is not None and _is_true(condition) and _goes_on(src, body):
         condition = None
@@ -209,7 +209,7 @@ def import_loop(src: Source) -> None:
 
     results = _emit_loop(src, make, carried, limit, condition)
     if len(results) < len(src.node.outputs):
-        raise src.fail(f"{len(src.node.outputs)} results, its body gives {len(results)}")
+        raise src.fail(f"results are {len(src.node.outputs)}, its body gives {len(results)}")
     for index, value in enumerate(results):
         src.bind(index, value)
 
@@ -323,7 +323,7 @@ def _settled(src: Source, make: MakeTurn, carried: Sequence[Value]) -> Turn:
     while True:
         turn = make(types)
         if len(turn.after) != len(types):
-            raise src.fail(f"it carries {len(types)} values, its body gives {len(turn.after)}")
+            raise src.fail(f"values carried are {len(types)}, its body gives {len(turn.after)}")
         wider = []
         for old, new in zip(types, turn.after, strict=True):
             if old.dtype is not new.dtype:
@@ -378,7 +378,7 @@ def _scalar(src: Source, value: Value) -> Value:
         return value
     if value.data is not None:
         if value.data.size != 1:
-            raise src.fail(f"`{value.name}` has {value.data.size} elements, must have 1")
+            raise src.fail(f"`{value.name}` has {plural(value.data.size, 'element')}, must have 1")
         return src.const(value.data.reshape(()), value.name)
     return src.add(Reshape(shape=()), [value])
 
@@ -409,14 +409,14 @@ def import_scan(src: Source) -> None:
     body, count = src.graph("body"), src.int("num_scan_inputs")
     operands = src.all_operands()
     if not 0 < count <= len(operands):
-        raise src.fail(f"{count} scan inputs of {len(operands)} operands")
+        raise src.fail(f"scan inputs are {count}, operands {len(operands)}")
     states, scanned = operands[: len(operands) - count], operands[len(operands) - count :]
     if not scanned or len(body.inputs) != len(operands):
-        raise src.fail(f"its body has {len(body.inputs)} inputs for {len(operands)} operands")
+        raise src.fail(f"operands are {len(operands)}, its body's inputs {len(body.inputs)}")
     axes = src.int_list("scan_input_axes") or (0,) * count
     backward = src.int_list("scan_input_directions") or (0,) * count
     if len(axes) != count or len(backward) != count:
-        raise src.fail(f"axes or directions don't fit {count} scan inputs")
+        raise src.fail(f"scan inputs are {count}, axes {len(axes)}, directions {len(backward)}")
     axes = tuple(src.axis(a, src.rank(v)) for a, v in zip(axes, scanned, strict=True))
     length = src.add(ShapeOf(dtype=DType.INT64, dims=(axes[0],)), [scanned[0]])
     limit = src.add(Reshape(shape=()), [length])
@@ -444,7 +444,7 @@ def import_scan(src: Source) -> None:
 
     results = _emit_loop(src, make, states, limit, None)
     if len(results) < len(src.node.outputs):
-        raise src.fail(f"{len(src.node.outputs)} results, its body gives {len(results)}")
+        raise src.fail(f"results are {len(src.node.outputs)}, its body gives {len(results)}")
     for index, value in enumerate(results):
         place = index - len(states)
         src.bind(index, value if place < 0 else _placed(src, value, place))
@@ -457,11 +457,11 @@ def _import_batched_scan(src: Source) -> None:
     body, count = src.graph("body"), src.int("num_scan_inputs")
     operands = [src.operand(i) for i in range(1, src.operand_count)]
     if not 0 < count <= len(operands):
-        raise src.fail(f"{count} scan inputs of {len(operands)} operands")
+        raise src.fail(f"scan inputs are {count}, operands {len(operands)}")
     given = [f"{info.name}/whole" for info in body.inputs]
     made = [f"{info.name}/whole" for info in body.outputs]
     if len(given) != len(operands):
-        raise src.fail(f"its body has {len(given)} inputs for {len(operands)} operands")
+        raise src.fail(f"operands are {len(operands)}, its body's inputs {len(given)}")
     turn: dict[str, Any] = {"body": body, "num_scan_inputs": count, "scan_input_axes": [0] * count}
     if src.has("directions"):
         turn["scan_input_directions"] = list(src.int_list("directions") or ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from nnconv.errors import plural
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Layout
@@ -44,7 +45,9 @@ def numbers(src: Source, name: str, count: int, default: int, least: int) -> tup
     if found is None:
         return (default,) * count
     if len(found) != count or min(found, default=least) < least:
-        raise src.fail(f"{name} is {list(found)}, must be {count} numbers from {least} on")
+        raise src.fail(
+            f"{name} is {list(found)}, must be {plural(count, 'number')} from {least} on"
+        )
     return found
 
 
@@ -59,11 +62,13 @@ def spatial_rank(src: Source, x: Value, window: tuple[int, ...] | None) -> int:
     if rank is None:
         rank = len(window) if window is not None else src.rank(x) - 2
     if window is not None and len(window) != rank:
-        raise src.fail(f"a window of {len(window)} dimensions for rank {rank + 2}")
+        raise src.fail(f"a window of {plural(len(window), 'dimension')} for rank {rank + 2}")
     if rank < 1:
         raise src.fail(f"input has rank {rank + 2}, must have 3 or more")
     if rank > MOST_SPATIAL:
-        raise src.unsupported(f"{rank} spatial dimensions, at most {MOST_SPATIAL} are supported")
+        raise src.unsupported(
+            f"{plural(rank, 'spatial dimension')}, at most {MOST_SPATIAL} are supported"
+        )
     return rank
 
 
@@ -96,7 +101,7 @@ def given_padding(src: Source, rank: int) -> Padding:
     """The attribute ``pads``."""
     pads = src.int_list("pads") or (0,) * (2 * rank)
     if len(pads) != 2 * rank:
-        raise src.fail(f"{len(pads)} pads, must be {2 * rank}")
+        raise src.fail(f"{plural(len(pads), 'pad')}, must be {2 * rank}")
     if min(pads) < 0:
         raise src.unsupported(f"pads {list(pads)} cut elements off")
     return Padding(pads[:rank], pads[rank:])
@@ -120,7 +125,9 @@ def _groups(src: Source, x: Value) -> int:
     groups = src.int("group", 1)
     channels = x.shape[1] if x.shape is not None and len(x.shape) > 1 else None
     if groups < 1 or (isinstance(channels, int) and channels % groups):
-        raise src.fail(f"{channels} channels don't split into {groups} groups")
+        raise src.fail(
+            f"{plural(channels, 'channel')} can't be split into {plural(groups, 'group')}"
+        )
     return groups
 
 

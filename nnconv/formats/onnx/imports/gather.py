@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
@@ -131,7 +132,7 @@ def _check_starts(src: Source, op: g.TensorScatter, operands: list[Value]) -> No
         return
     last = room - 1 if op.circular else room - count
     if starts.min() < 0 or starts.max() > last:
-        raise src.fail(f"starts {starts.tolist()} for {count} of {room} places")
+        raise src.fail(f"starts {starts.tolist()} for {count} of {plural(room, 'place')}")
 
 
 def import_one_hot(src: Source) -> None:

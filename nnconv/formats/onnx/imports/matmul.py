@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ops.diagonal import EyeLike, Trilu
@@ -87,7 +88,7 @@ def import_trilu(s: Source) -> None:
         s.emit(Trilu(k=None, upper=upper), [x, s.operand(1)])
         return
     if len(known) != 1:
-        raise s.fail(f"{len(known)} diagonals are given, must be one")
+        raise s.fail(f"{plural(len(known), 'diagonal')} are given, must be one")
     s.emit(Trilu(k=known[0], upper=upper), [x])
 
 

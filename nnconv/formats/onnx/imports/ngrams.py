@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from nnconv.errors import plural
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.formats.onnx.scope import reason_for
 from nnconv.ops.ngrams import NGram, TfIdf
@@ -32,7 +33,10 @@ def import_tf_idf(src: Source) -> None:
         for i in range(start, end, length)
     ]
     if len(numbers) != len(places) or len(weights) != len(places):
-        raise src.fail(f"{len(numbers)} n-grams, {len(places)} places, {len(weights)} weights")
+        raise src.fail(
+            f"{plural(len(numbers), 'n-gram')}, {plural(len(places), 'place')}, "
+            f"{plural(len(weights), 'weight')}"
+        )
     op = TfIdf(
         grams=tuple(map(NGram, numbers, places, weights)),
         mode=mode,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
@@ -107,11 +108,11 @@ def _fixed(
 ) -> Pad:
     """The op for counts that are known."""
     if len(pads) % 2:
-        raise src.fail(f"{len(pads)} pads, must be an even number")
+        raise src.fail(f"{plural(len(pads), 'pad')}, must be an even number")
     open_ = Pad(before=None, after=None, mode=mode, flat=True, axes=axes)
     pairs = open_.pairs(pads, None if axes is None else src.rank(x))
     if pairs is None or (x.shape is not None and len(pairs) != len(x.shape)):
-        raise src.fail(f"{len(pads)} pads for {x.type}")
+        raise src.fail(f"{plural(len(pads), 'pad')} for {x.type}")
     before, after = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
     _check(src, x, pairs, mode)
     return Pad(before=before, after=after, mode=mode)
@@ -151,7 +152,7 @@ def import_center_crop_pad(src: Source) -> None:
         _center_at_run_time(src, x, places)
         return
     if len(wanted) != len(places) or min(wanted, default=0) < 0:
-        raise src.fail(f"shape {list(wanted)} for {len(places)} axes")
+        raise src.fail(f"shape {list(wanted)} for {plural(len(places), 'axis', 'axes')}")
     starts, ends = [0] * rank, [*x.shape]
     before, after = [0] * rank, [0] * rank
     for axis, size, extent in zip(places, wanted, extents, strict=True):

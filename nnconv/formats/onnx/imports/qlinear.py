@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.formats.onnx.imports.quantize import dequantized, parameters, quantized
@@ -214,7 +215,10 @@ def import_matmul_n_bits(src: Source) -> None:
     rows, depth = src.int("N"), src.int("K")
     dtype = _NARROW.get(bits)
     if dtype is None or block < 1 or rows < 1 or depth < 1:
-        raise src.unsupported(f"{rows} rows of {depth} weights of {bits} bits in blocks of {block}")
+        raise src.unsupported(
+            f"{plural(rows, 'row')} of {plural(depth, 'weight')} of {plural(bits, 'bit')} in "
+            f"blocks of {block}"
+        )
     if src.optional(4) is not None:
         raise src.unsupported("its blocks are out of order (g_idx)")
     blocks = -(-depth // block)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnconv.errors import Reason
+from nnconv.errors import Reason, plural
 from nnconv.formats.onnx.importer import Importer, NotConvertible, Source
 from nnconv.formats.onnx.types import CODE_TYPES
 from nnconv.ir.dtype import DType
@@ -37,7 +37,7 @@ def quant_of(
     scales = scale.astype(np.float32)
     points = np.zeros(scales.shape, np.int64) if zero_point is None else zero_point
     if points.size != scales.size:
-        raise src.fail(f"{points.size} zero points for {scales.size} scales")
+        raise src.fail(f"{plural(points.size, 'zero point')} for {plural(scales.size, 'scale')}")
     if not np.all(np.isfinite(scales)) or (not block and np.any(scales <= 0)):
         raise src.fail("a scale isn't a positive number")
     along: int | None = None
@@ -50,7 +50,10 @@ def quant_of(
             wanted = -(-extent // block)
         given = scales.shape[along] if block and scales.ndim > along else scales.size
         if isinstance(wanted, int) and wanted != given:
-            raise src.fail(f"{given} scales along dimension {along}, which has {extent} elements")
+            raise src.fail(
+                f"{plural(given, 'scale')} along dimension {along}, which has "
+                f"{plural(extent, 'element')}"
+            )
     return Quant(
         scale=tuple(scales.reshape(-1).tolist()),
         zero_point=tuple(int(p) for p in points.reshape(-1)),

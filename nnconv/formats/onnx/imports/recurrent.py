@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
@@ -122,7 +123,10 @@ def _weights(src: Source, place: int, scale_place: int) -> Value:
     point = src.constant(scale_place + 1)
     points = np.zeros(scale.shape, np.int64) if point is None else point.astype(np.int64)
     if codes.type.rank != 3 or points.size != scale.size:
-        raise src.fail(f"weights are {codes.type}, with {scale.size} scales, {points.size} points")
+        raise src.fail(
+            f"weights are {codes.type}, with {plural(scale.size, 'scale')}, "
+            f"{plural(points.size, 'point')}"
+        )
     if scale.size == 1:
         quant = Quant.per_tensor(float(scale.reshape(-1)[0]), int(points.reshape(-1)[0]))
     else:

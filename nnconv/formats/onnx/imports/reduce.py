@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
@@ -82,7 +83,7 @@ def import_running(s: Source) -> None:
         s.emit(kind(axis=None, **flags), [x, s.operand(1)])
         return
     if len(axis) != 1:
-        raise s.fail(f"{len(axis)} axes are given, must be one")
+        raise s.fail(f"{plural(len(axis), 'axis', 'axes')} are given, must be one")
     s.emit(kind(axis=s.axis(axis[0], s.rank(x)), **flags), [x])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Layout, Op
@@ -125,7 +126,9 @@ def import_resize(src: Source) -> None:
         if op.scales is None:
             operands[2] = src.operand(2)
         elif len(op.scales) != len(op.axes):
-            raise src.fail(f"{len(op.scales)} scales for {len(op.axes)} axes")
+            raise src.fail(
+                f"{plural(len(op.scales), 'scale')} for {plural(len(op.axes), 'axis', 'axes')}"
+            )
     else:
         raise src.fail("it has neither scales nor sizes")
     _emit(src, op, operands)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnconv.errors import plural
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.formats.onnx.imports.conv import given_padding, numbers
 from nnconv.ir.types import static_shape
@@ -85,11 +86,13 @@ def import_deform_conv(src: Source) -> None:
         raise src.unsupported(f"filter `{weights.name}` is {weights.type}")
     channels = x.shape[1]
     if min(parts) < 1 or filters[0] % op.groups:
-        raise src.fail(f"{parts} groups of {filters[0]} filters")
+        raise src.fail(f"{plural(parts, 'group')} of {plural(filters[0], 'filter')}")
     if isinstance(channels, int) and (
         channels != filters[1] * op.groups or channels % op.offset_groups
     ):
-        raise src.fail(f"{channels} channels for filter {list(filters)}, {parts} groups")
+        raise src.fail(
+            f"{plural(channels, 'channel')} for filter {list(filters)}, {plural(parts, 'group')}"
+        )
     turned = transposed(src.builder, weights, (0, 2, 3, 1))
     src.emit(op, [x, turned, offset, src.optional(3), src.optional(4)])
 

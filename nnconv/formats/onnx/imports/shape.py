@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnconv.errors import Reason
+from nnconv.errors import Reason, plural
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.formats.onnx.types import DTYPES
@@ -72,7 +72,7 @@ def _kept(src: Source, x: Value, target: tuple[Dim, ...]) -> Shape:
     if x.shape is None:
         return tuple(None if dim == 0 else dim for dim in target)
     if any(dim == 0 for dim in target[len(x.shape) :]):
-        raise src.fail(f"shape {list(target)} keeps a dimension that rank {len(x.shape)} lacks")
+        raise src.fail(f"shape {list(target)} keeps a dimension beyond rank {len(x.shape)}")
     return tuple(x.shape[i] if dim == 0 else dim for i, dim in enumerate(target))
 
 
@@ -188,7 +188,7 @@ def import_split(src: Source) -> None:
     if sizes is None:
         count = src.int("num_outputs", count)
         if not 1 <= count <= len(src.node.outputs):
-            raise src.fail(f"{count} parts for {len(src.node.outputs)} results")
+            raise src.fail(f"{plural(count, 'part')} for {plural(len(src.node.outputs), 'result')}")
         extent = None if x.shape is None else x.shape[axis]
         if not isinstance(extent, int):
             src.emit(d.DynamicSplit(axis=axis, count=count), [x])
@@ -196,7 +196,9 @@ def import_split(src: Source) -> None:
         part = -(-extent // count)
         sizes = tuple(min(part, max(extent - part * i, 0)) for i in range(count))
     if len(sizes) < len(src.node.outputs):
-        raise src.fail(f"{len(sizes)} parts for {len(src.node.outputs)} results")
+        raise src.fail(
+            f"{plural(len(sizes), 'part')} for {plural(len(src.node.outputs), 'result')}"
+        )
     src.emit(s.Split(axis=axis, sizes=sizes), [x])
 
 

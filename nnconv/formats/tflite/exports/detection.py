@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.tflite.exporter import FLOAT32, Exporter, Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node
@@ -79,7 +80,10 @@ def export_post_process(node: Node, t: Target) -> None:
         t.operator("TFLite_Detection_PostProcess", inputs, outputs, custom_options=options)
         return
     if op.max_detections * op.max_classes > MOST_ROWS:
-        raise t.refused(f"{op.max_detections} detections of {op.max_classes} classes")
+        raise t.refused(
+            f"{plural(op.max_detections, 'detection')} of "
+            f"{plural(op.max_classes, 'class', 'classes')}"
+        )
     found = [t.temp(v.type) for v in rows]
     number = t.declare(count)
     t.operator("TFLite_Detection_PostProcess", inputs, [*found, number], custom_options=options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.tflite._gen.schema import MirrorPadMode
 from nnconv.formats.tflite.exporter import Target
 from nnconv.formats.tflite.window import MOST_PADS
@@ -55,7 +56,7 @@ def _pads(op: Pad, node: Node, t: Target) -> int:
     if min((*op.before, *op.after), default=0) < 0:
         raise t.refused("it cuts elements off")
     if max((*op.before, *op.after), default=0) > MOST_PADS:
-        raise t.refused(f"it puts {max((*op.before, *op.after))} elements in")
+        raise t.refused(f"it puts {plural(max((*op.before, *op.after)), 'element')} in")
     return t.const(np.asarray(list(zip(op.before, op.after, strict=True)), np.int32).reshape(-1, 2))
 
 

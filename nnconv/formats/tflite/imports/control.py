@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nnconv.errors import plural
 from nnconv.formats.tflite.importer import Importer, Source
 from nnconv.formats.tflite.subgraph import Given, SubgraphImport
 from nnconv.formats.tflite.variables import Key, Variable, blank, evaluated
@@ -44,7 +45,8 @@ def _enter(
     subgraph = s.scope.file.subgraphs[index]
     if len(subgraph.inputs) != len(given):
         raise s.fail(
-            f"it gives {len(given)} values to subgraph {index}, which takes {len(subgraph.inputs)}"
+            f"it gives {plural(len(given), 'value')} to subgraph {index}, which takes "
+            f"{len(subgraph.inputs)}"
         )
     scope = _inner(s, index, into=into)
     scope.fresh = fresh
@@ -54,7 +56,7 @@ def _enter(
         return None
     if len(scope.results) < len(s.op.outputs):
         raise s.fail(
-            f"it takes {len(s.op.outputs)} results of subgraph {index}, "
+            f"it takes {plural(len(s.op.outputs), 'result')} of subgraph {index}, "
             f"which gives {len(scope.results)}"
         )
     return scope
@@ -200,7 +202,7 @@ def import_if(s: Source) -> None:
         scope.variables.close(scope.graph, keys)
     then, otherwise = (scope.results for scope in scopes)
     if len(then) != len(otherwise):
-        raise s.fail(f"its branches give {len(then)} and {len(otherwise)} results")
+        raise s.fail(f"its branches give {len(then)} and {plural(len(otherwise), 'result')}")
     for a, b in zip(then, otherwise, strict=True):
         if a != b and not (isinstance(a, Value) and isinstance(b, Value)):
             raise s.unsupported("its branches give handles of different variables")
@@ -212,7 +214,7 @@ def import_while(s: Source) -> None:
     given = _given(s)
     turn = s.scope.file.subgraphs[s.options.int("body_subgraph_index")]
     if len(turn.outputs) != len(given) or len(turn.inputs) != len(given):
-        raise s.fail(f"its body must take and give {len(given)} values")
+        raise s.fail(f"its body must take and give {plural(len(given), 'value')}")
     kept = [a == b for a, b in zip(turn.inputs, turn.outputs, strict=True)]
     inside = _inside(given, kept)
     while True:
@@ -250,7 +252,9 @@ def _enter_condition(s: Source, given: Sequence[Given]) -> SubgraphImport | None
     index = s.options.int("cond_subgraph_index")
     subgraph = s.scope.file.subgraphs[index]
     if len(subgraph.inputs) != len(given) or len(subgraph.outputs) != 1:
-        raise s.fail(f"its condition, subgraph {index}, must take {len(given)} values, give one")
+        raise s.fail(
+            f"its condition, subgraph {index}, must take {plural(len(given), 'value')}, give one"
+        )
     scope = _inner(s, index)
     scope.run(given)
     s.scope.unsupported += scope.unsupported

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.tflite._gen.schema import Padding as Scheme
 from nnconv.formats.tflite.importer import Importer, Source
 from nnconv.ir.graph import Value
@@ -108,7 +109,9 @@ def import_conv_2d(s: Source) -> None:
     groups = 1
     if channels is not None and channels != filters[3]:
         if filters[3] < 1 or channels % filters[3]:
-            raise s.fail(f"{channels} channels don't split into groups of {filters[3]}")
+            raise s.fail(
+                f"{plural(channels, 'channel')} can't be split into groups of {filters[3]}"
+            )
         groups = channels // filters[3]
     op = Conv2D(
         layout=Layout.NHWC,
@@ -132,7 +135,7 @@ def import_depthwise_conv_2d(s: Source) -> None:
         multiplier = s.options.int("depth_multiplier")
         channels = filters[3] // multiplier if multiplier > 0 else 0
     if channels < 1 or filters[3] % channels or filters[0] != 1:
-        raise s.fail(f"filter {list(filters)} doesn't fit {channels} channels")
+        raise s.fail(f"filter {list(filters)} doesn't fit {plural(channels, 'channel')}")
     op = Conv2D(
         layout=Layout.NHWC,
         stride=stride,
@@ -220,7 +223,9 @@ def _emit_transposed(
     rank = len(window) + 2
     wanted = s.dims(0)
     if wanted is not None and len(wanted) != rank:
-        raise s.fail(f"the result's shape has {len(wanted)} entries, must have {rank}")
+        raise s.fail(
+            f"the result's shape has {plural(len(wanted), 'entry', 'entries')}, must have {rank}"
+        )
     out = static_shape(wanted[1:-1]) if wanted is not None else None
     extents = static_shape(x.shape[1:-1]) if x.shape is not None else None
     if out is None or extents is None:
@@ -288,7 +293,9 @@ def import_convolution_2d_transpose_bias(s: Source) -> None:
     x, weights, bias = s.operand(0), s.operand(1), s.optional(2)
     content = s.op.custom_options
     if len(content) < _TRANSPOSE_BIAS_OPTIONS.size:
-        raise s.fail(f"{len(content)} bytes of options, must be {_TRANSPOSE_BIAS_OPTIONS.size}")
+        raise s.fail(
+            f"{plural(len(content), 'byte')} of options, must be {_TRANSPOSE_BIAS_OPTIONS.size}"
+        )
     padding, width, height = _TRANSPOSE_BIAS_OPTIONS.unpack_from(content)
     stride = (height, width)
     if min(stride) < 1:

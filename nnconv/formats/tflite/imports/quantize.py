@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from nnconv.errors import plural
 from nnconv.formats.tflite.importer import Importer, Source
 from nnconv.ir.dtype import DType
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, Quantize
@@ -46,7 +47,7 @@ def import_fake_quant(s: Source) -> None:
     options = s.options
     bits = options.int("num_bits")
     if not 2 <= bits <= 16:
-        raise s.fail(f"{bits} bits, allowed are 2 to 16")
+        raise s.fail(f"{plural(bits, 'bit')}, allowed are 2 to 16")
     low, high = options.float("min"), options.float("max")
     if not -math.inf < low < high < math.inf:
         raise s.fail(f"a range from {low:g} to {high:g}")

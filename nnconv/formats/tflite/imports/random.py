@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnconv.errors import plural
 from nnconv.formats.tflite.importer import Importer, Source
 from nnconv.ops.random import Multinomial, RandomNormal, RandomUniform, Seeds
 
@@ -35,7 +36,7 @@ def import_multinomial(s: Source) -> None:
     """MULTINOMIAL: operand 1 is the number of samples."""
     samples = s.required_ints(1, "the number of samples")
     if len(samples) != 1:
-        raise s.fail(f"{len(samples)} numbers of samples, must be 1")
+        raise s.fail(f"{plural(len(samples), 'number')} of samples, must be 1")
     op = Multinomial(samples=samples[0], dtype=s.output_type().dtype, seeds=_seeds(s))
     s.emit(op, [s.operand(0)])
 

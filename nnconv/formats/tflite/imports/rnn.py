@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nnconv.errors import Reason
+from nnconv.errors import Reason, plural
 from nnconv.formats.tflite.importer import Importer, Source
 from nnconv.formats.tflite.types import quant_of
 from nnconv.ir.dtype import DType
@@ -142,7 +142,7 @@ def _integer_form(s: Source, operands: list[Value | None]) -> StepTypes:
     ]
     if x.dtype is not DType.INT8 or len(found) != 5:
         raise s.unsupported(
-            f"{x.dtype} input with {len(found)} inner scales",
+            f"{x.dtype} input with {plural(len(found), 'inner scale')}",
             hint="LiteRT's integer LSTM has int8 input, an int16 cell state and 5 inner scales.",
         )
     if cell.quant is None or output.quant is None or x.quant is None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.tflite._gen.schema import TensorType as Code
 from nnconv.formats.tflite.importer import Importer, Source
 from nnconv.ir.dtype import DType
@@ -175,7 +176,7 @@ def import_split(s: Source) -> None:
     extent = x.shape[axis] if x.shape is not None else None
     if isinstance(extent, int):
         if extent % count:
-            raise s.fail(f"extent {extent} doesn't split into {count} equal parts")
+            raise s.fail(f"extent {extent} doesn't split into {plural(count, 'equal part')}")
         s.emit(o.Split(axis=axis, sizes=(extent // count,) * count), [x])
         return
     sizes = shape_vector(s, x, DType.INT32)
@@ -194,7 +195,7 @@ def import_split_v(s: Source) -> None:
         _split_by(s, x, axis, vector(s, s.operand(1), count), count)
         return
     if len(sizes) != count:
-        raise s.fail(f"{len(sizes)} sizes for {count} results")
+        raise s.fail(f"{plural(len(sizes), 'size')} for {plural(count, 'result')}")
     extent = x.shape[axis] if x.shape is not None else None
     if -1 in sizes and isinstance(extent, int):
         rest = extent - sum(size for size in sizes if size >= 0)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnconv.errors import plural
 from nnconv.formats.tflite._gen.schema import MirrorPadMode
 from nnconv.formats.tflite.importer import Importer, Source
 from nnconv.formats.tflite.imports.shape import index_const, vector
@@ -37,7 +38,9 @@ def import_slice(s: Source) -> None:
     strides = (1,) * rank
     if begin is not None and size is not None:
         if len(begin) != rank or len(size) != rank:
-            raise s.fail(f"{len(begin)} begins and {len(size)} sizes for rank {rank}")
+            raise s.fail(
+                f"{plural(len(begin), 'begin')} and {plural(len(size), 'size')} for rank {rank}"
+            )
         if min(begin, default=0) < 0 or min(size, default=0) < -1:
             raise s.fail(f"begin {list(begin)} and size {list(size)} reach before the start")
         ends = tuple(None if n < 0 else b + n for b, n in zip(begin, size, strict=True))
@@ -94,7 +97,7 @@ def _expand_masks(s: Source, count: int, rank: int) -> tuple[list[_Bound], list[
     new = [i for i in range(count) if bit("new_axis", i) and i not in ellipses]
     named = count - len(new) - len(ellipses)
     if named > rank:
-        raise s.fail(f"{named} bounds for rank {rank}")
+        raise s.fail(f"{plural(named, 'bound')} for rank {rank}")
     bounds: list[_Bound] = []
     gone: list[int] = []
     added: list[int] = []
@@ -127,7 +130,7 @@ def import_strided_slice(s: Source) -> None:
     if count is None:
         raise s.unsupported("the number of bounds isn't known")
     if count > 32:
-        raise s.fail(f"{count} bounds, the masks have 32 bits")
+        raise s.fail(f"{plural(count, 'bound')}, the masks have 32 bits")
     bounds, gone, added = _expand_masks(s, count, rank)
     known = [_entries(s.dims(i), count) for i in (1, 2, 3)]
     starts = [_start(b, known[0]) for b in bounds]
