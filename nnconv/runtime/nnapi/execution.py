@@ -30,6 +30,7 @@ from nnconv.runtime.nnapi.errors import (
 )
 from nnconv.runtime.nnapi.event import Event
 from nnconv.runtime.nnapi.memory import INPUT, OUTPUT, Memory, Role
+from nnconv.runtime.nnapi.runner import Runner
 from nnconv.runtime.nnapi.types import Buffer, OperandType
 
 
@@ -54,23 +55,18 @@ class Execution:
             Error: UNEXPECTED_NULL or BAD_STATE.
         """
         expect(compilation, Compilation, "compilation")
-        self._program = compilation.program
         self._compilation = compilation
         graph = compilation.model.graph
         self._arguments = Arguments(graph)
+        self._runner = Runner(compilation.program, self._arguments)
         self._state = State.PREPARING
         self._lock = threading.Lock()
         self._failure: Error | None = None
-        self._shapes: list[tuple[int, ...]] = []
-        self._short: set[int] = set()
-        self._bound: Callable[[], None] | None = None
-        self._bound_shapes: list[tuple[int, ...]] = []
         self._reusable = False
         self._measuring = False
         self._timeout = 0
         self._begun = 0
         self._loop_timeout = DEFAULT_LOOP_TIMEOUT
-        self._durations = dict.fromkeys(DurationCode.__members__.values(), MOST_NANOSECONDS)
 
     @classmethod
     @call
@@ -371,51 +367,7 @@ class Execution:
             self._state = State.COMPLETED
 
     def _compute(self, limit: int = 0) -> None:
-        start = time.monotonic_ns()
-        self._shapes, self._short = [], set()
-        limits = self._limits(start, limit)
-        if self._bound is not None and limits is None:
-            self._run_bound(self._bound, start)
-            return
-        self._arguments.check_set()
-        self._arguments.check_content()
-        if limits is None and self._bind():
-            assert self._bound is not None
-            self._run_bound(self._bound, start)
-            return
-        outputs = self._arguments.outputs()
-        arrays = [argument.read() for argument in self._arguments.inputs()]
-        begun = time.monotonic_ns()
-        results = self._program.run(arrays, limits)
-        ended = time.monotonic_ns()
-        self._shapes = [result.shape for result in results]
-        for index, (argument, result) in enumerate(zip(outputs, results, strict=True)):
-            if not argument.write(result):
-                self._short.add(index)
-        if self._short:
-            listed = ", ".join(f"{i} needs {list(self._shapes[i])}" for i in sorted(self._short))
-            raise Error(
-                ResultCode.OUTPUT_INSUFFICIENT_SIZE, f"there is too little room: output {listed}"
-            )
-        if self._measuring:
-            self._note_times(ended - begun, time.monotonic_ns() - start)
-
-    def _bind(self) -> bool:
-        """Find a quick way to run, if there is one; from then on nothing that is given changes."""
-        plain = self._arguments.plain()
-        if plain is None:
-            return False
-        self._bound = self._program.bind(*plain)
-        self._bound_shapes = [target.shape for target in plain[1]]
-        return self._bound is not None
-
-    def _run_bound(self, run: Callable[[], None], start: int) -> None:
-        begun = time.monotonic_ns()
-        run()
-        self._shapes = self._bound_shapes
-        if self._measuring:
-            ended = time.monotonic_ns()
-            self._note_times(ended - begun, ended - start)
+        self._runner.run(self._limits(time.monotonic_ns(), limit))
 
     def _limits(self, start: int, limit: int) -> Limits | None:
         """How long a run may take; None without a limit.
@@ -426,15 +378,10 @@ class Execution:
         """
         spans = ((self._begun, self._timeout), (start, limit))
         ends = [begin + nanoseconds for begin, nanoseconds in spans if nanoseconds]
-        loop = self._loop_timeout / 1e9 if self._program.has_loops else None
+        loop = self._loop_timeout / 1e9 if self._compilation.program.has_loops else None
         if not ends and loop is None:
             return None
         return Limits(min(ends) / 1e9 if ends else None, loop)
-
-    def _note_times(self, on_hardware: int, in_driver: int) -> None:
-        for code in self._durations:
-            is_hardware = "ON_HARDWARE" in code.name
-            self._durations[code] = on_hardware if is_hardware else in_driver
 
     # ---------------------------------------------------------------- what came out
 
@@ -452,7 +399,8 @@ class Execution:
             raise bad_state(f"the execution is {self._state.value}")
         if self._failure is not None or not self._measuring:
             raise bad_state("no time was taken")
-        return self._durations[DurationCode(code)]
+        is_hardware = "ON_HARDWARE" in DurationCode(code).name
+        return self._runner.on_hardware if is_hardware else self._runner.in_driver
 
     @call
     def get_output_operand_rank(self, index: int) -> int:
@@ -463,7 +411,7 @@ class Execution:
                 then the error has the rank.
         """
         place, shape = self._shape_of(index)
-        if place in self._short:
+        if place in self._runner.short:
             raise Error(
                 ResultCode.OUTPUT_INSUFFICIENT_SIZE,
                 f"the buffer of output {place} was too small for {list(shape)}",
@@ -482,7 +430,7 @@ class Execution:
         place, shape = self._shape_of(index)
         if not shape:
             raise bad_data(f"output {place} is a scalar, it has no dimensions")
-        if place in self._short:
+        if place in self._runner.short:
             raise Error(
                 ResultCode.OUTPUT_INSUFFICIENT_SIZE,
                 f"the buffer of output {place} was too small for {list(shape)}",
@@ -496,5 +444,5 @@ class Execution:
         failure = self._failure
         if failure is not None and failure.code is not ResultCode.OUTPUT_INSUFFICIENT_SIZE:
             raise bad_state(f"the execution has failed: {failure}")
-        place = index_of(index, len(self._shapes), "output")
-        return place, self._shapes[place]
+        place = index_of(index, len(self._runner.shapes), "output")
+        return place, self._runner.shapes[place]
