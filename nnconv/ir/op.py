@@ -7,7 +7,6 @@ types that each takes, how quantization acts on it, how it behaves when its data
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -152,6 +151,29 @@ class Op:
     quant_rule: ClassVar[QuantRule] = QuantRule.REAL
     draws: ClassVar[bool] = False
     """Whether it draws random numbers: its results differ from run to run."""
+    _defaults: ClassVar[dict[str, Any]] = {}
+    """The attributes in order of declaration, each with its default, or ``_REQUIRED``."""
+
+    def __init__(self, **attributes: Any) -> None:
+        """Take the attributes by name.
+
+        Raises:
+            TypeError: one is missing, or isn't the op's.
+        """
+        values = {**self._defaults, **attributes}
+        if len(values) > len(self._defaults):
+            wrong = [name for name in attributes if name not in self._defaults]
+            raise TypeError(f"{self.name} has no attribute {', '.join(wrong)}")
+        if any(value is _REQUIRED for value in values.values()):
+            missing = [name for name, value in values.items() if value is _REQUIRED]
+            raise TypeError(f"{self.name} lacks {', '.join(missing)}")
+        self.__dict__.update(values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{self.name}.{name} can't change: `replace` makes another op")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{self.name}.{name} can't go")
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         """Result types from the operand types.
@@ -244,13 +266,7 @@ class Op:
     @classmethod
     def field_names(cls) -> tuple[str, ...]:
         """Names of the attributes, in order of declaration."""
-        found = _FIELD_NAMES.get(cls)
-        if found is None:
-            known: Any = cls  # a dataclass only if it or a base of it has attributes
-            plain = not dataclasses.is_dataclass(known)
-            found = () if plain else tuple(f.name for f in dataclasses.fields(known))
-            _FIELD_NAMES[cls] = found
-        return found
+        return tuple(cls._defaults)
 
     def attributes(self) -> dict[str, Any]:
         """Attribute values by name."""
@@ -258,7 +274,7 @@ class Op:
 
     def replace(self, **changes: Any) -> Self:
         """The same op with some attributes changed."""
-        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        return type(self)(**{**self.attributes(), **changes})
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -284,8 +300,8 @@ _RESULT_COUNTS: dict[type[Op], int] = {}
 """How many results the transparent ops have that were asked already."""
 
 
-_FIELD_NAMES: dict[type[Op], tuple[str, ...]] = {}
-"""What ``field_names`` has found already."""
+_REQUIRED = object()
+"""In the place of a default: there is none."""
 
 
 OpType = TypeVar("OpType", bound=Op)
@@ -297,11 +313,19 @@ def _show(value: object) -> str:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def op_class(cls: type[OpType]) -> type[OpType]:
-    """Declare an op class with attributes: a frozen, keyword-only dataclass.
+    """Declare an op class with attributes, as by a frozen, keyword-only dataclass.
 
-    Equality, hash and repr are ``Op``'s own: generating them would double the cost of every class.
+    All its methods are ``Op``'s own: generated ones cost ten times the class itself, and most runs
+    make few ops of most classes they load.
     """
-    return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+    defaults: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[1:]):
+        defaults.update(vars(base).get("_defaults", {}))
+    for name, kind in vars(cls).get("__annotations__", {}).items():
+        if not kind.startswith("ClassVar"):
+            defaults[name] = getattr(cls, name, _REQUIRED)
+    cls._defaults = defaults
+    return cls
 
 
 def require_rank(shape: Shape, rank: int, what: str) -> tuple[Any, ...] | None:
