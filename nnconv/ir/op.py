@@ -153,6 +153,8 @@ class Op:
     """Whether it draws random numbers: its results differ from run to run."""
     _defaults: ClassVar[dict[str, Any]] = {}
     """The attributes in order of declaration, each with its default, or ``_REQUIRED``."""
+    _required: ClassVar[frozenset[str]] = frozenset()
+    """Those without a default."""
 
     def __init__(self, **attributes: Any) -> None:
         """Take the attributes by name.
@@ -164,8 +166,8 @@ class Op:
         if len(values) > len(self._defaults):
             wrong = [name for name in attributes if name not in self._defaults]
             raise TypeError(f"{self.name} has no attribute {', '.join(wrong)}")
-        if any(value is _REQUIRED for value in values.values()):
-            missing = [name for name, value in values.items() if value is _REQUIRED]
+        if not self._required <= attributes.keys():
+            missing = [name for name in values if name in self._required - attributes.keys()]
             raise TypeError(f"{self.name} lacks {', '.join(missing)}")
         self.__dict__.update(values)
 
@@ -322,9 +324,10 @@ def op_class(cls: type[OpType]) -> type[OpType]:
     for base in reversed(cls.__mro__[1:]):
         defaults.update(vars(base).get("_defaults", {}))
     for name, kind in vars(cls).get("__annotations__", {}).items():
-        if not kind.startswith("ClassVar"):
+        if "ClassVar" not in str(kind):
             defaults[name] = getattr(cls, name, _REQUIRED)
     cls._defaults = defaults
+    cls._required = frozenset(name for name in defaults if defaults[name] is _REQUIRED)
     return cls
 
 
