@@ -104,6 +104,7 @@ class UnsupportedItem:
         hint: what would help, if anything would.
         opset: the least ONNX opset that could hold it; 0 where none is known.
         node: the number of the node's origin; -1 where there is none.
+        scope: the scope of the node's origin, in which no other node has that number.
     """
 
     op: str
@@ -113,6 +114,7 @@ class UnsupportedItem:
     hint: str = ""
     opset: int = 0
     node: int = -1
+    scope: str = ""
 
     def __str__(self) -> str:
         text = f"{self.op} at {self.where}: {self.why} [{self.reason.value}]"

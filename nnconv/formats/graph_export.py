@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from dataclasses import replace as replace_item
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from nnconv.decompositions.base import Evaluate, Refused, replace
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem, plural
 from nnconv.formats.hints import open_names, shapes_hint
+from nnconv.formats.refusals import NotExportable, item_of, one_each
 from nnconv.formats.written import Written
 from nnconv.ir.builder import Builder, Means
 from nnconv.ir.dtype import DType
@@ -35,14 +35,6 @@ MOST_STEPS = 24
 
 _MOST_ROUNDS = 2
 """How often the like of a node may come of it."""
-
-
-class NotExportable(Exception):  # noqa: N818 - a refusal that the writer collects, not an error
-    """Raised by an exporter for what nothing can take the place of, such as a body's contents."""
-
-    def __init__(self, *items: UnsupportedItem) -> None:
-        super().__init__("; ".join(map(str, items)))
-        self.items = items
 
 
 @dataclass
@@ -193,7 +185,7 @@ class GraphExport(ABC):
         for node in graph.nodes:
             refused += self._export(node, node, ())
         self.current = None
-        return _one_each(refused)
+        return one_each(refused)
 
     def _export(self, node: Node, source: Node, came: tuple[object, ...]) -> list[UnsupportedItem]:
         """Export one node, or what takes its place.
@@ -293,40 +285,10 @@ class GraphExport(ABC):
 
 def _item_of(node: Node, source: Node, refusal: Refused, hint: str) -> UnsupportedItem:
     """What is told of a refused node, a part of the graph's own node ``source``."""
-    origin, op = source.origin, source.op.name
-    name = next((value.name for value in source.outputs if value.name), "")
     why = refusal.why.replace("``", "a value on the way")  # parts give some that have no name
     if node is not source and node.op.name.lower() not in why.lower().replace("_", ""):
         why = f"{node.op.name}: {why}"
-    return UnsupportedItem(
-        op=op,
-        where=f"{str(origin) or op} (`{name}`)" if name else str(origin) or op,
-        why=why,
-        reason=refusal.reason,
-        hint=refusal.hint or hint,
-        node=origin.index,
-    )
-
-
-_MOST_REASONS = 3
-"""So many are told of a node of the source that became several ops."""
-
-
-def _one_each(refused: Sequence[UnsupportedItem]) -> list[UnsupportedItem]:
-    """One item for each node of the source, with its reasons."""
-    found: dict[object, list[UnsupportedItem]] = {}
-    for item in refused:
-        place = item.where.partition(" (`")[0]
-        found.setdefault((item.node, place) if item.node >= 0 else item, []).append(item)
-    return [_joined(items) for items in found.values()]
-
-
-def _joined(items: Sequence[UnsupportedItem]) -> UnsupportedItem:
-    whys = list(dict.fromkeys(item.why for item in items))
-    more = [f"{len(whys) - _MOST_REASONS} more"] if len(whys) > _MOST_REASONS else []
-    hint = next((item.hint for item in items if item.hint), "")
-    why = "; ".join((*whys[:_MOST_REASONS], *more))
-    return replace_item(items[0], why=why, hint=hint)
+    return item_of(source, why, reason=refusal.reason, hint=refusal.hint or hint)
 
 
 def _no_form(_node: Node, target: GraphExport) -> None:

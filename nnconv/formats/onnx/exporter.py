@@ -31,8 +31,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nnconv.errors import Reason, UnsupportedItem
-from nnconv.formats.onnx.graph_parts import GraphParts, Names, NotExportable
+from nnconv.formats.onnx.graph_parts import GraphParts, Names
 from nnconv.formats.onnx.types import CODE_TYPES, LEAST_OPSET
+from nnconv.formats.refusals import NotExportable
 from nnconv.ir.dtype import COMPLEXES, DType
 from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value

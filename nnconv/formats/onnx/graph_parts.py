@@ -10,20 +10,12 @@ import numpy as np
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.types import DATA_TYPES, LEAST_OPSET
+from nnconv.formats.refusals import NotExportable, item_of
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node
 
 _SMALL = 64
 """Constants of no more elements are shared if they are equal."""
-
-
-class NotExportable(Exception):  # noqa: N818 - a refusal that the writer collects, not an error
-    """Raised by an exporter for a node that ONNX can't hold; the writer collects them all."""
-
-    def __init__(self, *items: UnsupportedItem) -> None:
-        """Refuse a node for at least one reason: those of a body may be several."""
-        super().__init__("; ".join(map(str, items)))
-        self.items = items
 
 
 class Names:
@@ -195,19 +187,10 @@ class GraphParts:
         opset: int = 0,
     ) -> NotExportable:
         """The exception to raise for a node that can't be exported, at least below ``opset``."""
-        node = self.current
-        op = node.op.name if node is not None else "graph"
-        where = str(node.origin) if node is not None else "graph"
-        if node is not None and node.outputs:
-            where += f" (`{node.outputs[0].name}`)"
-        return NotExportable(
-            UnsupportedItem(
-                op=op,
-                where=where,
-                why=why,
-                reason=reason,
-                hint=hint,
-                opset=opset,
-                node=-1 if node is None else node.origin.index,
+        if self.current is not None:
+            item = item_of(self.current, why, reason=reason, hint=hint, opset=opset)
+        else:
+            item = UnsupportedItem(
+                op="graph", where="graph", why=why, reason=reason, hint=hint, opset=opset
             )
-        )
+        return NotExportable(item)

@@ -29,7 +29,6 @@ from nnconv.formats.graph_export import (
     FLOAT32,
     NO_TYPES,
     FileExport,
-    NotExportable,
     data_operands,
     own_outputs,
 )
@@ -53,7 +52,6 @@ __all__ = [
     "NO_TYPES",
     "Exporter",
     "FileTarget",
-    "NotExportable",
     "Target",
     "data_operands",
 ]

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from nnconv.decompositions.base import Refused
 from nnconv.errors import Reason, UnsupportedItem
+from nnconv.formats.refusals import item_of
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import QuantRule
 
@@ -76,17 +77,11 @@ def lost_gain(node: Node) -> list[UnsupportedItem]:
     """A node whose result floats don't give either."""
     if _gain(node) <= _MOST_GAIN_OF_FLOATS:
         return []
-    name = node.outputs[0].name
-    return [
-        UnsupportedItem(
-            op=node.op.name,
-            where=f"{str(node.origin) or node.op.name} (`{name}`)",
-            why="its result's scale is less than 2**-12 of that of what it is made of: "
-            "LiteRT's QUANTIZE overflows",
-            reason=Reason.IMPOSSIBLE,
-            hint=_HINT,
-        )
-    ]
+    why = (
+        "its result's scale is less than 2**-12 of that of what it is made of: "
+        "LiteRT's QUANTIZE overflows"
+    )
+    return [item_of(node, why, reason=Reason.IMPOSSIBLE, hint=_HINT)]
 
 
 def _gain(node: Node) -> float:

@@ -7,9 +7,10 @@ import pytest
 
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Target
-from nnconv.formats.onnx.graph_parts import Names, NotExportable
+from nnconv.formats.onnx.graph_parts import Names
 from nnconv.formats.onnx.protobuf import write
 from nnconv.formats.onnx.types import DATA_TYPES
+from nnconv.formats.refusals import NotExportable
 from nnconv.ir import Activation, DType, Quant, TensorType, Value, dequantize, quantize
 from support.spine import onnx_session
 

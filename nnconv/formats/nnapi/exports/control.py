@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnconv.formats.graph_export import NotExportable
 from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.exporter import Exporter, Target
 from nnconv.formats.nnapi.operands import AS_THEY_ARE, CODED
+from nnconv.formats.refusals import NotExportable
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from nnconv.errors import Reason, UnsupportedItem
-from nnconv.formats.graph_export import NotExportable
 from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi import alike, wide
 from nnconv.formats.nnapi.exporter import Exporter, Target
 from nnconv.formats.nnapi.operands import AS_THEY_ARE, WIDE
+from nnconv.formats.refusals import NotExportable, item_of
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -25,13 +25,9 @@ def _too_wide(node: Node, t: Target) -> UnsupportedItem | None:
     """What is wrong where 16-bit codes with operands of their own become, or come of, others."""
     for value in (node.operand(0), node.outputs[0]) if t.keeps_wide else ():
         if value.dtype in WIDE and value.type.has_codes and value.data is None:
-            return UnsupportedItem(
-                op=node.op.name,
-                where=f"{node.origin} (`{node.outputs[0].name}`)",
-                why=f"`{value.name}` is {value.type}, NNAPI doesn't compute with 16-bit codes",
-                reason=Reason.IMPOSSIBLE,
-                hint="Quantize the inputs and outputs to 8 bits, or leave them float32.",
-            )
+            why = f"`{value.name}` is {value.type}, NNAPI doesn't compute with 16-bit codes"
+            hint = "Quantize the inputs and outputs to 8 bits, or leave them float32."
+            return item_of(node, why, reason=Reason.IMPOSSIBLE, hint=hint)
     return None
 
 

@@ -8,6 +8,7 @@ from nnconv.decompositions.ranks import unsplit
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.nnapi import counting, integers
 from nnconv.formats.nnapi.exporter import MOST_RANK, Exporter, Target
+from nnconv.formats.refusals import item_of
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
@@ -79,12 +80,8 @@ def _reshape(t: Target, x: Value, y: Value, extents: list[int]) -> None:
 
 
 def _many_dimensions(node: Node) -> UnsupportedItem:
-    return UnsupportedItem(
-        op=node.op.name,
-        where=f"{node.origin} (`{node.outputs[0].name}`)",
-        why=f"NNAPI reshapes no {node.operand(0).dtype} to more than {MOST_RANK} dimensions",
-        reason=Reason.IMPOSSIBLE,
-    )
+    why = f"NNAPI reshapes no {node.operand(0).dtype} to more than {MOST_RANK} dimensions"
+    return item_of(node, why, reason=Reason.IMPOSSIBLE)
 
 
 _RESHAPES_INTEGERS = 6
@@ -134,12 +131,8 @@ def export_transpose(node: Node, t: Target) -> None:
 
 
 def _many_scales(node: Node) -> UnsupportedItem:
-    return UnsupportedItem(
-        op=node.op.name,
-        where=f"{node.origin} (`{node.outputs[0].name}`)",
-        why=f"NNAPI's TRANSPOSE takes no {node.operand(0).type}",
-        reason=Reason.IMPOSSIBLE,
-    )
+    why = f"NNAPI's TRANSPOSE takes no {node.operand(0).type}"
+    return item_of(node, why, reason=Reason.IMPOSSIBLE)
 
 
 def export_concat(node: Node, t: Target) -> None:

@@ -11,8 +11,8 @@ from nnconv.decompositions.turns import Count, count_of
 from nnconv.errors import UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.exporter import Exporter, Target
-from nnconv.formats.onnx.graph_parts import NotExportable
 from nnconv.formats.onnx.types import DATA_TYPES
+from nnconv.formats.refusals import NotExportable
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Op

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nnconv.decompositions.control import collections
-from nnconv.formats.tflite.exporter import Exporter, NotExportable, Target
+from nnconv.formats.refusals import NotExportable
+from nnconv.formats.tflite.exporter import Exporter, Target
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Node
 from nnconv.ir.op import Op
