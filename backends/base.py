@@ -17,7 +17,7 @@ import numpy as np
 
 from nnconv.checks import check_arguments
 from nnconv.errors import BackendError, UsageError
-from nnconv.ir.dtype import DType, of_type
+from nnconv.ir.dtype import DType, given_as
 from nnconv.ir.graph import Model, Signature, Value, unique_names
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape
@@ -283,11 +283,7 @@ class Executable(abc.ABC):
 
 def _fitting(info: TensorInfo, data: np.ndarray) -> np.ndarray:
     """An input's array, contiguous, if it has the input's dtype and shape."""
-    array = of_type(np.asarray(data), info.dtype)
-    if array.dtype != info.dtype.numpy and not (
-        info.dtype is DType.STRING and array.dtype.kind in "OUS"
-    ):
-        raise UsageError(f"input {info.name!r} is {array.dtype}, must be {info.dtype}")
+    array = given_as(info.name, data, info.dtype)
     if not _fits(info.shape, array.shape):
         want = _open_as_marks(info.shape)
         raise UsageError(f"input {info.name!r} has shape {list(array.shape)}, must be [{want}]")

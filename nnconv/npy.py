@@ -5,8 +5,11 @@ numpy's own words speak of options that users of a command don't have.
 
 from __future__ import annotations
 
+import contextlib
+import warnings
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from tokenize import TokenError
 from typing import BinaryIO
@@ -32,13 +35,30 @@ def read(path: Path) -> np.ndarray:
         OSError, ValueError: the file can't be read, or none can have its name.
         WrongFileError: it holds no array of numbers.
     """
-    with path.open("rb") as file:
+    with path.open("rb") as file, _quiet():
         try:
-            return _array_of(file)
+            return _numbers(_array_of(file))
         except MemoryError as error:
             raise WrongFileError("memory can't hold as many elements as it states") from error
         except _BROKEN as error:
             raise WrongFileError("it is broken, or ends before its last element") from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep numpy's advice to itself that files of Python 2 be saved again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def _numbers(array: np.ndarray) -> np.ndarray:
+    """An array as the machine has it, if it is one of numbers (or texts, which models take too)."""
+    if array.dtype.names is not None:
+        raise WrongFileError(f"it holds records of {', '.join(array.dtype.names)}, not numbers")
+    if array.dtype.kind in "mM":
+        raise WrongFileError(f"it holds times ({array.dtype.name}), not numbers")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _array_of(file: BinaryIO) -> np.ndarray:
@@ -63,7 +83,7 @@ def read_numbered(path: Path, stem: str) -> list[np.ndarray]:
         WrongFileError: one of them is no array of numbers, or the file no archive.
     """
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
+        with path.open("rb") as opened, _quiet(), np.load(opened, allow_pickle=False) as arrays:
             names = set(arrays.files)
             count = next(i for i in range(len(names) + 1) if f"{stem}{i}" not in names)
             found = [arrays[f"{stem}{i}"] for i in range(count)]
@@ -73,4 +93,4 @@ def read_numbered(path: Path, stem: str) -> list[np.ndarray]:
         raise WrongFileError("it is no archive of arrays of numbers") from error
     if not all(isinstance(array, np.ndarray) for array in found):  # but a member's bytes
         raise WrongFileError("it is no archive of arrays of numbers")
-    return found
+    return [_numbers(array) for array in found]

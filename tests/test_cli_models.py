@@ -170,6 +170,8 @@ def test_run_feeds_the_files_and_saves_the_outputs(path, device, arrays, tmp_pat
         (stated(" " * 20000), "is broken"),
         (saved(np.array([{"code": "runs"}], object)), "holds Python objects"),
         (saved(np.zeros(2, [("a", "O")])), "holds Python objects"),
+        (saved(np.zeros(2, [("a", "<f4"), ("b", "<i2")])), "holds records of a, b, not numbers"),
+        (saved(np.zeros((2, 3), "<M8[s]")), "holds times (datetime64[s]), not numbers"),
         (b"PK\x03\x04 and no more", "is an archive"),
         (None, "No such file"),
     ],
@@ -185,6 +187,36 @@ def test_bad_input_file_is_a_usage_error(command, path, tmp_path, capsys, conten
     assert complaint in told
     assert f"--input x: {file} can't be read as .npy: " in told
     assert "allow_pickle" not in told
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"), [("V4", "|V4"), ("longdouble", np.dtype("longdouble").name)]
+)
+@pytest.mark.parametrize("command", ["run", "diff"])
+def test_types_that_no_model_has_are_named(command, path, tmp_path, capsys, dtype, name):
+    np.save(tmp_path / "x.npy", np.zeros((1, 3), dtype))
+    device = ["--device", "reference"] if command == "run" else ["--device-a", "reference"]
+    paths = [path] * (1 + (command == "diff"))
+    assert main([command, *paths, *device, "--input", f"x={tmp_path / 'x.npy'}"]) == ExitCode.USAGE
+    assert f"input 'x' is {name}, must be float32" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        saved(np.array([[1, 2, 3.5]], ">f4")),
+        saved(np.asfortranarray(np.array([[1, 2, 3.5]], ">f4"))),
+        stated("{'descr': '<f4', 'fortran_order': False, 'shape': (1L, 3L), }")
+        + np.array([[1, 2, 3.5]], "<f4").tobytes(),
+    ],
+    ids=["big-endian", "big-endian by columns", "Python 2"],
+)
+def test_arrays_of_other_machines_are_read(path, device, tmp_path, capsys, content):
+    (tmp_path / "x.npy").write_bytes(content)
+    assert main(["run", path, "--input", f"x={tmp_path / 'x.npy'}"]) == ExitCode.OK
+    np.testing.assert_array_equal(device.feeds["x"], np.array([[1, 2, 3.5]], np.float32))
+    assert device.feeds["x"].dtype.isnative
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("device")

@@ -29,7 +29,7 @@ from nnconv.diff.verify import (
 from nnconv.diff.worker import Outcome
 from nnconv.errors import BackendError, UsageError, plural
 from nnconv.formats import detect, read_model
-from nnconv.ir.dtype import of_type
+from nnconv.ir.dtype import given_as
 from nnconv.ir.graph import Model, State
 from nnconv.ir.types import Shape
 
@@ -234,7 +234,7 @@ def _feed(
         for arrays in steps:
             for name, array in inputs.items():
                 place = names.index(name)
-                arrays[place] = of_type(array, model.inputs[place].dtype)
+                arrays[place] = given_as(name, array, model.inputs[place].dtype)
 
 
 def _compare(

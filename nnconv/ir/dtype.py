@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from nnconv.errors import UsageError
+
 
 class DType(enum.Enum):
     """An element type. The value is its name; it is also how the type prints.
@@ -95,9 +97,21 @@ _OF_NUMPY: dict[np.dtype[Any], DType] = {}
 
 
 def of_type(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """An array from a .npy file, which holds types that numpy lacks as plain bytes (``V2``)."""
-    fits = array.dtype.kind == "V" and array.dtype.itemsize == dtype.numpy.itemsize
-    return array.view(dtype.numpy) if fits else array
+    """An array from a .npy file, which holds the one type that numpy lacks as plain bytes."""
+    plain = dtype is DType.BFLOAT16 and array.dtype == "V2"
+    return array.view(dtype.numpy) if plain else array
+
+
+def given_as(name: str, data: np.ndarray, dtype: DType) -> np.ndarray:
+    """What is given for the input ``name``, as an array of its dtype.
+
+    Raises:
+        UsageError: it is of another.
+    """
+    array = of_type(np.asarray(data), dtype)
+    if array.dtype != dtype.numpy and not (dtype is DType.STRING and array.dtype.kind in "OUS"):
+        raise UsageError(f"input {name!r} is {array.dtype}, must be {dtype}")
+    return array
 
 
 FLOATS = frozenset({DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64})

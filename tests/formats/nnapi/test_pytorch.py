@@ -60,6 +60,9 @@ def test_weights_lie_beside_a_stream_in_a_file(tmp_path):
         pytorch.read(path)
     np.savez(tmp_path / "net.npz", w0=weights[0], in0=np.zeros(3))
     assert_same(pytorch.read(path), model())
+    assert weights[0].dtype == np.float32
+    np.savez(tmp_path / "net.npz", w0=weights[0].astype(">f4"))
+    assert_same(pytorch.read(path), model())
 
 
 def _archive(member):
