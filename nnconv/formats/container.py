@@ -42,7 +42,7 @@ class Container(Generic[Model]):
         build: makes a model of them.
     """
 
-    __slots__ = ("_check", "build", "key", "leaves", "schema", "spell")
+    __slots__ = ("_by_schema", "build", "key", "leaves", "schema", "spell")
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Container(Generic[Model]):
         self.leaves = frozenset(leaves)
         self.spell = spell
         self.build = build
-        self._check: Callable[[Any], None] | None = None
+        self._by_schema: Callable[[Any], Any] | None = None
 
     def read(self, source: str | os.PathLike[str] | bytes, *, name: str = "") -> Model:
         """Read a file or a twin; larger constants stay in the file's memory map.
@@ -100,11 +100,10 @@ class Container(Generic[Model]):
         return self._built(plain, {}, path)
 
     def _built(self, plain: Any, tensors: Tensors, path: str) -> Model:
-        if self._check is None:
-            self._check = compile_schema(read_schema(self.schema))
+        if self._by_schema is None:
+            self._by_schema = compile_schema(read_schema(self.schema))
         try:
-            self._check(plain)
-            return self.build(plain, tensors)
+            return self.build(self._by_schema(plain), tensors)
         except JsonError as error:
             raise InvalidModelError(str(error), path=path) from error
 

@@ -1,11 +1,11 @@
-"""Data from JSON held against a JSON Schema: the part of the language that our schemas use.
+"""Data from JSON read by a JSON Schema: the part of the language that our schemas use.
 
 Known are type, const, enum, properties, required, additionalProperties (false alone), items,
 minItems, maxItems, minimum, maximum and references to ``#/$defs``; notes are passed over, anything
 else is an error of the schema. A schema becomes a function once, so that large files take little.
 
 JSON knows numbers alone, and in JSON Schema 1.0 is an integer as 1 is. Where a schema wants an
-integer, such floats become one in the data, so that readers meet nothing else there.
+integer, such floats are read as one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from nnconv.errors import plural
 
 Built = TypeVar("Built")
 
-Check: TypeAlias = "Callable[[Any], str]"
-"""Gives the first fault of a value as ``.place: what`` (or ``: what``), or an empty text."""
+Read: TypeAlias = "Callable[[Any], Any]"
+"""Gives a value as its schema has it; raises ``_FaultError`` where it breaks that."""
 
 NOTES = frozenset({"$schema", "$id", "$defs", "title", "description", "additionalProperties"})
 """What says nothing of a value by itself."""
@@ -30,6 +30,10 @@ _LONGEST = 60
 
 class JsonError(Exception):
     """A text isn't JSON, or not as the schema wants it."""
+
+
+class _FaultError(Exception):
+    """The first fault of a value as ``.place: what`` (or ``: what``)."""
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -72,42 +76,42 @@ def each(entries: Iterable[Any], build: Callable[[Any], Built], place: str) -> l
     return built
 
 
-def compile_schema(schema: Mapping[str, Any]) -> Callable[[Any], None]:
-    """A function that raises JsonError for data that a schema doesn't allow.
+def compile_schema(schema: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """A function that gives data as a schema has them, or raises JsonError where they break it.
 
-    Whole floats inside the data become integers where the schema wants these.
+    It leaves the data that it gets as they are.
     """
-    made: dict[str, Check] = {}
-    check = _compile(schema, schema, made)
+    read = _compile(schema, schema, {})
 
-    def run(data: Any) -> None:
-        if fault := check(data):
-            raise JsonError(fault.lstrip(":. "))
+    def run(data: Any) -> Any:
+        try:
+            return read(data)
+        except _FaultError as fault:
+            raise JsonError(str(fault).lstrip(":. ")) from None
 
     return run
 
 
-def _compile(schema: Mapping[str, Any], root: Mapping[str, Any], made: dict[str, Check]) -> Check:
+def _compile(schema: Mapping[str, Any], root: Mapping[str, Any], made: dict[str, Read]) -> Read:
     if "$ref" in schema:
         return _reference(schema["$ref"], root, made)
     if schema.keys() == {"type", "minimum", "maximum"} and schema["type"] == "integer":
         return _integer(schema["minimum"], schema["maximum"])
-    checks = [_keyword(key, schema, root, made) for key in schema if key not in NOTES]
-    if len(checks) == 1:
-        return checks[0]
+    steps = [_keyword(key, schema, root, made) for key in schema if key not in NOTES]
+    if len(steps) == 1:
+        return steps[0]
 
-    def run(value: Any) -> str:
-        for check in checks:
-            if fault := check(value):
-                return fault
-        return ""
+    def run(value: Any) -> Any:
+        for step in steps:
+            value = step(value)
+        return value
 
     return run
 
 
 def _keyword(
-    key: str, schema: Mapping[str, Any], root: Mapping[str, Any], made: dict[str, Check]
-) -> Check:
+    key: str, schema: Mapping[str, Any], root: Mapping[str, Any], made: dict[str, Read]
+) -> Read:
     value = schema[key]
     if key == "type":
         return _type(value)
@@ -116,18 +120,17 @@ def _keyword(
     if key in ("minimum", "maximum", "minItems", "maxItems"):
         return _bound(key, value)
     if key == "items":
-        return _items(_compile(value, root, made), whole=_wants_integer(value, root))
+        return _items(_compile(value, root, made))
     if key == "required":
         return _required(tuple(value))
     if key == "properties":
         closed = schema.get("additionalProperties", True) is False
         members = {name: _compile(entry, root, made) for name, entry in value.items()}
-        whole = frozenset(name for name, entry in value.items() if _wants_integer(entry, root))
-        return _properties(members, whole, closed=closed)
+        return _properties(members, closed=closed)
     raise ValueError(f"the schema keyword {key!r} isn't known")
 
 
-def _reference(target: str, root: Mapping[str, Any], made: dict[str, Check]) -> Check:
+def _reference(target: str, root: Mapping[str, Any], made: dict[str, Read]) -> Read:
     name = target.removeprefix("#/$defs/")
     if name not in made:
         made[name] = lambda value: made[name](value)  # noqa: PLW0108 - it is another one then
@@ -135,129 +138,117 @@ def _reference(target: str, root: Mapping[str, Any], made: dict[str, Check]) -> 
     return made[name]
 
 
-def _wants_integer(schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
-    """Whether a schema allows integers alone."""
-    if "$ref" in schema:
-        return _wants_integer(root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root)
-    values = [schema["const"]] if "const" in schema else schema.get("enum")
-    return schema.get("type") == "integer" or (
-        values is not None and all(type(value) is int for value in values)
-    )
-
-
 _KINDS: dict[str, Callable[[Any], bool]] = {
     "array": lambda v: isinstance(v, list),
     "boolean": lambda v: isinstance(v, bool),
-    "integer": lambda v: (isinstance(v, int) and not isinstance(v, bool)) or _is_whole(v),
+    "integer": lambda v: isinstance(v, int) and not isinstance(v, bool),
     "number": lambda v: isinstance(v, int | float) and not isinstance(v, bool),
     "object": lambda v: isinstance(v, dict),
     "string": lambda v: isinstance(v, str),
 }
 
 
-def _is_whole(value: Any) -> bool:
-    """Whether a value is a float, but an integer all the same."""
-    return type(value) is float and value.is_integer()
-
-
-def _type(names: str | list[str]) -> Check:
+def _type(names: str | list[str]) -> Read:
     wanted = [names] if isinstance(names, str) else names
     tests = [_KINDS[name] for name in wanted]
-    if len(tests) == 1:
-        only = tests[0]
-        return lambda value: "" if only(value) else f": {_shown(value)}, must be {wanted[0]}"
+    fits = tests[0] if len(tests) == 1 else lambda value: any(test(value) for test in tests)
+    has_integers = "integer" in wanted
 
-    def run(value: Any) -> str:
-        if any(test(value) for test in tests):
-            return ""
-        return f": {_shown(value)}, must be {' or '.join(wanted)}"
+    def run(value: Any) -> Any:
+        if fits(value):
+            return value
+        if has_integers and type(value) is float and value.is_integer():
+            return int(value)
+        raise _FaultError(f": {_shown(value)}, must be {' or '.join(wanted)}")
 
     return run
 
 
-def _integer(least: int, most: int) -> Check:
+def _integer(least: int, most: int) -> Read:
     """What files have the most of, in one step."""
-    slow = (_type("integer"), _bound("minimum", least), _bound("maximum", most))
+    integer, low, high = _type("integer"), _bound("minimum", least), _bound("maximum", most)
 
-    def run(value: Any) -> str:
+    def run(value: Any) -> Any:
         if type(value) is int and least <= value <= most:
-            return ""
-        return next(filter(None, (check(value) for check in slow)), "")
+            return value
+        return high(low(integer(value)))
 
     return run
 
 
-def _enum(values: list[Any]) -> Check:
-    known = {(isinstance(value, bool), value) for value in values}
+def _enum(values: list[Any]) -> Read:
+    known = {(isinstance(value, bool), value): value for value in values}
     texts = {value for value in values if isinstance(value, str)}
     some = ", ".join(_shown(value) for value in values[:8])
     rest = ", ..." if len(values) > 8 else ""
 
-    def run(value: Any) -> str:
+    def run(value: Any) -> Any:
         if type(value) is str:
             if value in texts:
-                return ""
+                return value
         elif not isinstance(value, list | dict) and (isinstance(value, bool), value) in known:
-            return ""
-        return f": {_shown(value)}, must be one of {some}{rest}"
+            return known[isinstance(value, bool), value]
+        raise _FaultError(f": {_shown(value)}, must be one of {some}{rest}")
 
     return run
 
 
-def _bound(key: str, bound: float) -> Check:
+def _bound(key: str, bound: float) -> Read:
     sign = 1 if key.startswith("min") else -1
     least = "at least" if sign > 0 else "at most"
     counts = key.endswith("Items")
 
-    def run(value: Any) -> str:
+    def run(value: Any) -> Any:
         if counts:
             if isinstance(value, list) and (len(value) - bound) * sign < 0:
                 return f": {plural(len(value), 'entry', 'entries')}, must be {least} {bound}"
         elif isinstance(value, int | float) and (value - bound) * sign < 0:
-            return f": {_shown(value)}, must be {least} {bound}"
-        return ""
+            raise _FaultError(f": {_shown(value)}, must be {least} {bound}")
+        return value
 
     return run
 
 
-def _items(check: Check, *, whole: bool) -> Check:
-    def run(value: Any) -> str:
-        if isinstance(value, list):
-            if whole and float in map(type, value):
-                value[:] = [int(entry) if _is_whole(entry) else entry for entry in value]
-            for index, entry in enumerate(value):
-                if fault := check(entry):
-                    return f"[{index}]{fault}"
-        return ""
+def _items(read: Read) -> Read:
+    def run(value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        made: list[Any] = []
+        try:
+            for entry in value:
+                made.append(read(entry))  # noqa: PERF401 - how many there are tells the place
+        except _FaultError as fault:
+            raise _FaultError(f"[{len(made)}]{fault}") from None
+        return made
 
     return run
 
 
-def _required(names: tuple[str, ...]) -> Check:
-    def run(value: Any) -> str:
+def _required(names: tuple[str, ...]) -> Read:
+    def run(value: Any) -> Any:
         if isinstance(value, dict):
             for name in names:
                 if name not in value:
-                    return f": {name} is missing"
-        return ""
+                    raise _FaultError(f": {name} is missing")
+        return value
 
     return run
 
 
-def _properties(members: dict[str, Check], whole: frozenset[str], *, closed: bool) -> Check:
-    def run(value: Any) -> str:
-        if isinstance(value, dict):
-            for name in whole & value.keys():
-                if _is_whole(value[name]):
-                    value[name] = int(value[name])
-            for name, entry in value.items():
-                check = members.get(name)
-                if check is None:
-                    if closed:
-                        return f": {_shown(name)} isn't known"
-                elif fault := check(entry):
-                    return f".{name}{fault}"
-        return ""
+def _properties(members: dict[str, Read], *, closed: bool) -> Read:
+    def run(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        made = {}
+        for name, entry in value.items():
+            read = members.get(name)
+            if read is None and closed:
+                raise _FaultError(f": {_shown(name)} isn't known")
+            try:
+                made[name] = entry if read is None else read(entry)
+            except _FaultError as fault:
+                raise _FaultError(f".{name}{fault}") from None
+        return made
 
     return run
 

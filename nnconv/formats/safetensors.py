@@ -44,7 +44,7 @@ CODES = {
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _NATURAL = {"type": "integer", "minimum": 0, "maximum": (1 << 62)}
-_CHECK_TENSOR = compile_schema(
+_READ_TENSOR = compile_schema(
     {
         "type": "object",
         "required": ["dtype", "shape", "data_offsets"],
@@ -119,8 +119,8 @@ def parse(data: memoryview | bytes, *, path: str = "") -> Content:
     tensors = {}
     for name, entry in header.items():
         try:
-            _CHECK_TENSOR(entry)
-            tensors[name] = (entry["dtype"], _view(entry, body))
+            described = _READ_TENSOR(entry)
+            tensors[name] = (described["dtype"], _view(described, body))
         except JsonError as error:
             raise fail(f"tensor {name!r}: {error}") from error
     return Content(tensors, metadata)
