@@ -201,7 +201,8 @@ def _bound(key: str, bound: float) -> Read:
     def run(value: Any) -> Any:
         if counts:
             if isinstance(value, list) and (len(value) - bound) * sign < 0:
-                return f": {plural(len(value), 'entry', 'entries')}, must be {least} {bound}"
+                count = plural(len(value), "entry", "entries")
+                raise _FaultError(f": {count}, must be {least} {bound}")
         elif isinstance(value, int | float) and (value - bound) * sign < 0:
             raise _FaultError(f": {_shown(value)}, must be {least} {bound}")
         return value
