@@ -73,7 +73,7 @@ class Value:
         self.origin = origin
         self.producer: Node | None = None
         self.index = 0
-        self._uses: dict[Use, None] = {}
+        self._uses: dict[tuple[Node, int], None] = {}  # plain tuples: most are never asked for
 
     @property
     def dtype(self) -> DType:
@@ -98,12 +98,23 @@ class Value:
     @property
     def uses(self) -> tuple[Use, ...]:
         """Every reading of it by a node, in the order in which they came about."""
-        return tuple(self._uses)
+        return tuple(map(Use._make, self._uses))
 
     @property
     def use_count(self) -> int:
         """How many readings there are."""
         return len(self._uses)
+
+    @property
+    def goes_out(self) -> bool:
+        """Whether it is a node's result that the node's graph gives."""
+        graph = None if self.producer is None else self.producer.graph
+        return graph is not None and self in graph.outputs
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a node reads it, or it goes out."""
+        return bool(self._uses) or self.goes_out
 
     def replace_all_uses_with(self, other: Value) -> None:
         """Let every reader read ``other`` instead. Graph outputs are the graph's to change."""
@@ -171,20 +182,20 @@ class Node:
         """Read other values, of any number."""
         for index, value in enumerate(self._inputs):
             if value is not None:
-                del value._uses[Use(self, index)]
+                del value._uses[self, index]
         self._inputs = tuple(inputs)
         for index, value in enumerate(self._inputs):
             if value is not None:
-                value._uses[Use(self, index)] = None
+                value._uses[self, index] = None
 
     def replace_input_with(self, index: int, value: Value | None) -> None:
         """Read ``value`` as input number ``index``."""
         old = self._inputs[index]
         if old is not None:
-            del old._uses[Use(self, index)]
+            del old._uses[self, index]
         self._inputs = (*self._inputs[:index], value, *self._inputs[index + 1 :])
         if value is not None:
-            value._uses[Use(self, index)] = None
+            value._uses[self, index] = None
 
     @property
     def input_types(self) -> tuple[TensorType | None, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from nnconv.errors import GraphError, plural
-from nnconv.ir.graph import Graph, Model, Node, Use, Value
+from nnconv.ir.graph import Graph, Model, Node, Value
 from nnconv.ir.op import QuantRule
 from nnconv.ir.types import Shape, TensorType
 
@@ -42,7 +42,7 @@ def verify_graph(graph: Graph, *, after: str = "") -> None:
         for index, value in enumerate(node.inputs):
             if value is None:
                 continue
-            if Use(node, index) not in value._uses:
+            if (node, index) not in value._uses:
                 _fail(after, f"{node!r} reads {value!r}, whose use list doesn't say so")
             if not value.is_const and value not in known:
                 _fail(after, f"{node!r} reads {value!r} before anything makes it")
