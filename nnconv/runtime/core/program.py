@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -52,6 +52,13 @@ class Source(Protocol):
     def known_shapes(self) -> Shapes | None:
         """The shapes of all inputs, as far as the model says them; None if it doesn't."""
 
+    def read(self) -> Model:
+        """The model as it is.
+
+        Raises:
+            NnconvError: it can't be read, or not without its inputs.
+        """
+
     def specialize(self, shapes: Shapes) -> Model:
         """The model for inputs of these shapes.
 
@@ -71,8 +78,41 @@ class Source(Protocol):
     def frozen(self, level: int) -> frozenset[int]:
         """Which inputs ``freeze`` makes constants."""
 
+    def ends(self) -> tuple[Sequence[int], Sequence[int]]:
+        """The places of its inputs and outputs among all that it computes with."""
+
+    def steps(self) -> Sequence[Step]:
+        """Its operations, as they can run one after the other."""
+
     def fingerprint(self) -> bytes:
         """What tells the model from others."""
+
+
+class Step(NamedTuple):
+    """An operation of a model.
+
+    Attributes:
+        number: which of the model's it is.
+        source: the model of it alone.
+        inputs: the places of that one's inputs among all that the model computes with.
+        outputs: those of its outputs.
+    """
+
+    number: int
+    source: Source
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+
+
+def readable(source: Source) -> bool:
+    """Whether the reference runs a model of one operation, once it knows its inputs."""
+    try:
+        source.read()
+    except UnsupportedError:
+        return source.known_shapes() is None or bool(source.frozen(1))
+    except NnconvError:
+        pass  # no device gives it a meaning; that is for the run to tell
+    return True
 
 
 class Plan:
@@ -248,7 +288,8 @@ class Program:
 
     def _may_freeze(self) -> bool:
         """Whether a run may tell what a model lacks that can't be read without its inputs."""
-        return REFERENCE in self.devices and bool(self._source.frozen(1))
+        steps = self._source.steps() if REFERENCE in self.devices else ()
+        return bool(steps) and all(readable(step.source) for step in steps)
 
     def _run_frozen(
         self, arrays: Sequence[np.ndarray | None], reason: NnconvError
@@ -263,7 +304,25 @@ class Program:
             frozen = self._source.frozen(level)
             given = [a for i, a in enumerate(arrays) if a is not None and i not in frozen]
             return Plan(backends.compile(model, REFERENCE), REFERENCE).run(given)
-        raise reason
+        steps = self._source.steps()
+        if len(steps) == 1:
+            raise reason
+        try:
+            return self._run_steps(steps, arrays)
+        except UnsupportedError as error:
+            raise reason from error
+
+    def _run_steps(
+        self, steps: Sequence[Step], arrays: Sequence[np.ndarray | None]
+    ) -> list[np.ndarray]:
+        """Run a model that computes what its operations need beforehand: one after the other."""
+        inputs, outputs = self._source.ends()
+        values = dict(zip(inputs, arrays, strict=True))
+        for step in steps:
+            given = [values[place] for place in step.inputs]
+            results = Program(step.source, (REFERENCE,)).run(given)
+            values.update(zip(step.outputs, results, strict=True))
+        return [array for place in outputs if (array := values[place]) is not None]
 
     # ---------------------------------------------------------------- plans
 

@@ -18,6 +18,7 @@ from nnconv.formats.nnapi.types import (
 )
 from nnconv.formats.nnapi.wire import ChannelQuant, Graph, Lifetime, Operand, Operation
 from nnconv.formats.nnapi.wire import Model as WireModel
+from nnconv.runtime.core.support import supported
 from nnconv.runtime.nnapi.device import Device
 from nnconv.runtime.nnapi.errors import (
     Error,
@@ -32,7 +33,6 @@ from nnconv.runtime.nnapi.errors import (
     null,
 )
 from nnconv.runtime.nnapi.source import ModelSource
-from nnconv.runtime.nnapi.support import supported
 from nnconv.runtime.nnapi.types import (
     MOST_BYTES,
     Buffer,
@@ -342,7 +342,7 @@ class Model:
             raise bad_data("a device is listed twice")
         for device in chosen:
             expect(device, Device, "a device")
-        return supported(self.wire, [device.get_name() for device in chosen])
+        return supported(ModelSource(self.wire), [device.get_name() for device in chosen])
 
     @classmethod
     def from_ir(cls, model: IrModel, *, feature_level: int = NEWEST_LEVEL) -> Model:

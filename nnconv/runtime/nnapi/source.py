@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from nnconv.formats.findings import run_order
 from nnconv.formats.nnapi.reader import import_model
 from nnconv.formats.nnapi.types import OperandCode
-from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand
+from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand, Operation
 from nnconv.ir.graph import Model as IrModel
-from nnconv.runtime.core.program import Shapes
+from nnconv.runtime.core.program import Shapes, Step
 from nnconv.runtime.core.source import digest_of, frozen_inputs, numbers
-from nnconv.runtime.nnapi.support import has_loops
+
+LOOP = "WHILE"
 
 SETTINGS = frozenset(
     {OperandCode.INT32, OperandCode.UINT32, OperandCode.BOOL, OperandCode.FLOAT32}
@@ -28,13 +30,21 @@ class ModelSource:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._inputs = [model.main.operands[index] for index in model.main.inputs]
-        self.has_loops = has_loops(model)
+        self.has_loops = any(
+            operation.code.name == LOOP
+            for _, graph in model.graphs()
+            for operation in graph.operations
+        )
 
     def known_shapes(self) -> Shapes | None:
         """The shapes of all inputs, if the model has them."""
         if not all(operand.is_known for operand in self._inputs):
             return None
         return tuple(operand.dimensions for operand in self._inputs)
+
+    def read(self) -> IrModel:
+        """The model as it is."""
+        return import_model(self._model)
 
     def specialize(self, shapes: Shapes) -> IrModel:
         """The model for inputs of these shapes."""
@@ -81,6 +91,21 @@ class ModelSource:
         graph = Graph(operands, main.operations, inputs, main.outputs, name=main.name)
         return Model(graph, self._model.referenced, relaxed=self._model.relaxed)
 
+    def ends(self) -> tuple[Sequence[int], Sequence[int]]:
+        """The operands that are its inputs and outputs."""
+        return self._model.main.inputs, self._model.main.outputs
+
+    def steps(self) -> list[Step]:
+        """Its operations, in an order in which they can run."""
+        return [self._step(number) for number in run_order(self._model.main.operations) or ()]
+
+    def _step(self, number: int) -> Step:
+        main = self._model.main
+        operation = main.operations[number]
+        inputs = [i for i in dict.fromkeys(operation.inputs) if _is_fed(main.operands[i])]
+        alone = _alone(self._model, operation, inputs)
+        return Step(number, ModelSource(alone), inputs, operation.outputs)
+
     def fingerprint(self) -> bytes:
         """A digest of the model and all its constants."""
         return digest_of(self._parts())
@@ -117,3 +142,31 @@ def _changed(operand: Operand, dimensions: tuple[int, ...]) -> Operand:
         channel_quant=operand.channel_quant,
         name=operand.name,
     )
+
+
+def _is_fed(operand: Operand) -> bool:
+    """Whether an operand's content comes from outside of the operation that reads it."""
+    return operand.lifetime not in (Lifetime.CONSTANT, Lifetime.NO_VALUE, Lifetime.MODEL)
+
+
+def _alone(model: Model, operation: Operation, inputs: Sequence[int]) -> Model:
+    """The model of one operation of a model's main graph, which is fed these operands."""
+    places = list(dict.fromkeys((*operation.inputs, *operation.outputs)))
+    numbers = {place: number for number, place in enumerate(places)}
+    operands = [model.main.operands[place] for place in places]
+    for place in inputs:
+        operands[numbers[place]] = _at_edge(model.main.operands[place], Lifetime.INPUT)
+    for place in operation.outputs:
+        operands[numbers[place]] = _at_edge(model.main.operands[place], Lifetime.OUTPUT)
+    taken, given, results = (
+        [numbers[place] for place in listed]
+        for listed in (operation.inputs, inputs, operation.outputs)
+    )
+    graph = Graph(operands, [Operation(operation.code, taken, results)], given, results)
+    return Model(graph, model.referenced, relaxed=model.relaxed)
+
+
+def _at_edge(operand: Operand, lifetime: Lifetime) -> Operand:
+    found = _changed(operand, operand.dimensions)
+    found.lifetime = lifetime
+    return found

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from nnconv.formats.findings import run_order
 from nnconv.formats.nnrt.reader import import_model
 from nnconv.formats.nnrt.types import DataType
-from nnconv.formats.nnrt.wire import Graph, Tensor
+from nnconv.formats.nnrt.wire import Graph, Operation, Tensor
 from nnconv.ir.graph import Model as IrModel
-from nnconv.runtime.core.program import Shapes
+from nnconv.runtime.core.program import Shapes, Step
 from nnconv.runtime.core.source import digest_of, frozen_inputs, numbers
 
 SETTINGS = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
@@ -31,6 +32,10 @@ class ModelSource:
         if not all(tensor.is_known for tensor in self._inputs):
             return None
         return tuple(tensor.dimensions for tensor in self._inputs)
+
+    def read(self) -> IrModel:
+        """The model as it is."""
+        return import_model(self._graph)
 
     def specialize(self, shapes: Shapes) -> IrModel:
         """The model for inputs of these shapes."""
@@ -61,6 +66,21 @@ class ModelSource:
         graph = self._graph
         return Graph(
             tensors, graph.operations, inputs, graph.outputs, api=graph.api, name=graph.name
+        )
+
+    def ends(self) -> tuple[Sequence[int], Sequence[int]]:
+        """The tensors that are its inputs and outputs."""
+        return self._graph.inputs, self._graph.outputs
+
+    def steps(self) -> list[Step]:
+        """Its operations, in an order in which they can run."""
+        return [self._step(number) for number in run_order(self._graph.operations) or ()]
+
+    def _step(self, number: int) -> Step:
+        graph, operation = self._graph, self._graph.operations[number]
+        inputs = [i for i in dict.fromkeys(operation.inputs) if graph.tensors[i].data is None]
+        return Step(
+            number, ModelSource(_alone(graph, operation, inputs)), inputs, operation.outputs
         )
 
     def fingerprint(self) -> bytes:
@@ -95,3 +115,15 @@ def _changed(tensor: Tensor, dimensions: tuple[int, ...], data: np.ndarray | Non
         data=tensor.data if data is None else data,
         name=tensor.name,
     )
+
+
+def _alone(graph: Graph, operation: Operation, inputs: Sequence[int]) -> Graph:
+    """The model of one operation of a model, which is fed these tensors."""
+    places = list(dict.fromkeys((*operation.params, *operation.inputs, *operation.outputs)))
+    numbers = {place: number for number, place in enumerate(places)}
+    params, taken, given, results = (
+        [numbers[place] for place in listed]
+        for listed in (operation.params, operation.inputs, inputs, operation.outputs)
+    )
+    step = Operation(operation.type, params, taken, results)
+    return Graph([graph.tensors[place] for place in places], [step], given, results, api=graph.api)

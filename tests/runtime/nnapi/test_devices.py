@@ -227,3 +227,91 @@ def test_what_an_operation_needs_beforehand_may_be_an_input(names):
     with pytest.raises(nnapi.Error, match="k is computed") as caught:
         compiled(model, ["onnxruntime:cpu"])
     assert caught.value.code is ResultCode.BAD_DATA
+
+
+def reshaped(x, dimensions):
+    """A model of ``x`` and of extents as floats that begins to reshape the one to the other."""
+    model = nnapi.Model()
+    data = model.add_operand(OperandType(FLOAT, x.shape))
+    extents = model.add_operand(OperandType(FLOAT, (2,)))
+    shape = model.add_operand(OperandType(OperandCode.TENSOR_INT32, (2,)))
+    model.add_operation(OperationCode.CAST, [extents], [shape])
+    moved = model.add_operand(OperandType(FLOAT, dimensions))
+    model.add_operation(OperationCode.RESHAPE, [data, shape], [moved])
+    return model, [data, extents], moved
+
+
+def scalar(model, number, code=OperandCode.INT32):
+    made = model.add_operand(OperandType(code))
+    model.set_operand_value(made, number)
+    return made
+
+
+@pytest.mark.parametrize("names", [[REFERENCE], DEVICES], ids=len)
+@pytest.mark.parametrize("dimensions", [(), (0, 0)])
+def test_what_an_operation_needs_beforehand_may_be_computed_extents(names, dimensions):
+    """SPLIT must know the extent that it splits."""
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    model, inputs, moved = reshaped(x, dimensions)
+    halves = [model.add_operand(OperandType(FLOAT, dimensions)) for _ in range(2)]
+    settings = [scalar(model, np.int32(number)) for number in (0, 2)]
+    model.add_operation(OperationCode.SPLIT, [moved, *settings], halves)
+    model.identify_inputs_and_outputs(inputs, halves)
+    model.finish()
+    chosen = [device(name) for name in names]
+    assert model.get_supported_operations_for_devices(chosen) == [True] * 3
+    compilation = compiled(model, names)
+    for shape in ((4, 3), (2, 6)):
+        made = nnapi.Execution(compilation)
+        made.set_input(0, x)
+        made.set_input(1, np.float32(shape))
+        results = [np.zeros((shape[0] // 2, shape[1]), np.float32) for _ in halves]
+        for number, result in enumerate(results):
+            made.set_output(number, result)
+        made.compute()
+        np.testing.assert_array_equal(np.concatenate(results), x.reshape(shape))
+
+
+@pytest.mark.parametrize("names", [[REFERENCE], DEVICES], ids=len)
+def test_what_an_operation_needs_beforehand_may_be_computed_numbers(names):
+    """TRANSPOSE_CONV_2D must know the shape of its result, here that of ``x``."""
+    model = nnapi.Model()
+    x = model.add_operand(OperandType(FLOAT, (1, 2, 3, 1)))
+    extents = model.add_operand(OperandType(FLOAT, (4,)))
+    shape = model.add_operand(OperandType(OperandCode.TENSOR_INT32, (4,)))
+    model.add_operation(OperationCode.CAST, [extents], [shape])
+    weights = model.add_operand(OperandType(FLOAT, (1, 1, 1, 1)))
+    model.set_operand_value(weights, np.full((1, 1, 1, 1), 6, np.float32))
+    bias = model.add_operand(OperandType(FLOAT, (1,)))
+    model.set_operand_value(bias, np.zeros(1, np.float32))
+    settings = [scalar(model, np.int32(number)) for number in (2, 1, 1, 0)]
+    settings.append(scalar(model, np.bool_(False), OperandCode.BOOL))
+    out = model.add_operand(OperandType(FLOAT, (0, 0, 0, 0)))
+    operands = [x, weights, bias, shape, *settings]
+    model.add_operation(OperationCode.TRANSPOSE_CONV_2D, operands, [out])
+    model.identify_inputs_and_outputs([x, extents], [out])
+    model.finish()
+    chosen = [device(name) for name in names]
+    assert model.get_supported_operations_for_devices(chosen) == [True, True]
+    made = nnapi.Execution(compiled(model, names))
+    made.set_input(0, array().reshape(1, 2, 3, 1))
+    made.set_input(1, np.float32([1, 2, 3, 1]))
+    result = np.zeros((1, 2, 3, 1), np.float32)
+    made.set_output(0, result)
+    made.compute()
+    np.testing.assert_array_equal(result[0, :, :, 0], 6 * array())
+
+
+def test_a_device_that_needs_what_is_computed_is_told_to_lack_the_operation():
+    x = np.zeros((2, 6), np.float32)
+    model, inputs, moved = reshaped(x, ())
+    halves = [model.add_operand(OperandType(FLOAT, ())) for _ in range(2)]
+    settings = [scalar(model, np.int32(number)) for number in (0, 2)]
+    model.add_operation(OperationCode.SPLIT, [moved, *settings], halves)
+    model.identify_inputs_and_outputs(inputs, halves)
+    model.finish()
+    found = model.get_supported_operations_for_devices([device("onnxruntime:cpu")])
+    assert found[2] is False
+    with pytest.raises(nnapi.Error, match="SPLIT") as caught:
+        compiled(model, ["onnxruntime:cpu"])
+    assert caught.value.code is ResultCode.BAD_DATA

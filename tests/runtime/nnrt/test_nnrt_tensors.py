@@ -45,21 +45,26 @@ def test_every_run_tells_the_shapes_of_its_outputs(name):
         assert np.array_equal(content(output), 2 * array() + turn)
 
 
-def test_what_an_operation_needs_beforehand_may_be_an_input():
+@pytest.mark.parametrize("computed", [False, True])
+def test_what_an_operation_needs_beforehand_may_be_an_input_or_computed(computed):
     model = nnrt.Model()
     kinds = Tensor(FLOAT, (2, 3)), Tensor(DataType.INT32, (1,)), Tensor(DataType.INT32, (1,))
     inputs = [model.add_tensor(kind) for kind in kinds]
     out = model.add_tensor(Tensor(FLOAT, (-1, -1)))
-    model.add_operation(OperationType.GATHER, [], inputs, [out])
+    axis = inputs[2]
+    if computed:
+        axis = model.add_tensor(kinds[2])
+        model.add_operation(OperationType.ABS, [], inputs[2:], [axis])
+    model.add_operation(OperationType.GATHER, [], [*inputs[:2], axis], [out])
     model.specify_inputs_and_outputs(inputs, [out])
     model.finish()
-    assert model.get_available_operations(device_id()) == [True]
+    assert model.get_available_operations(device_id()) == [True] * (1 + computed)
     made = nnrt.Executor(compiled(model))
     index, axis = (device_tensor((1,), DataType.INT32) for _ in range(2))
     index.get_data_buffer().view(np.int32)[:] = 1
     output = Tensor.create_with_size(device_id(), desc((-1, -1)), 64)
     for number, shape in ((0, (1, 3)), (1, (2, 1))):
-        axis.get_data_buffer().view(np.int32)[:] = number
+        axis.get_data_buffer().view(np.int32)[:] = -number if computed else number
         made.run_sync([filled(), index, axis], [output])
         assert output.get_tensor_desc().get_shape() == shape
         found = output.get_data_buffer()[: 4 * int(np.prod(shape))].view(np.float32)
