@@ -377,7 +377,7 @@ def decompose_layer(node: Node, b: Builder) -> Sequence[Value] | None:
     for index, reverse in enumerate(op.directions):
         side = _Side(node, b, index)
         weights = op.gates * side.size * side.size
-        run = Run(side.step(), reverse, lengths, is_wanted(node.outputs[0]), weights)
+        run = Run(side.step(), reverse, lengths, node.outputs[0].is_wanted, weights)
         sequence, states = run_steps(b, side.projected(), side.states(), run)
         directions.append([sequence, *states])
     return _results(node, b, directions)
@@ -391,18 +391,11 @@ def _lengths(node: Node) -> Value | None:
     return None if (lengths.data >= steps).all() else lengths
 
 
-def is_wanted(value: Value) -> bool:
-    """Whether something reads a result."""
-    made = value.producer
-    graph = None if made is None else made.graph
-    return bool(value.use_count) or (graph is not None and value in graph.outputs)
-
-
 def _results(node: Node, b: Builder, directions: list[list[Value | None]]) -> list[Value]:
     """What is read of the results that each direction gives; of the others nothing."""
     results = []
     for place, value in enumerate(node.outputs):
-        if is_wanted(value):
+        if value.is_wanted:
             parts = [given[place] for given in directions]
             results.append(_joined(b, parts, 1 if place == 0 else 0))
         else:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from nnconv.decompositions.base import Decomposition
-from nnconv.decompositions.recurrent import is_wanted, product
+from nnconv.decompositions.recurrent import product
 from nnconv.decompositions.steps import Run, Scope, run_steps, zeros
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
@@ -274,10 +274,10 @@ def without_states(node: Node, b: Builder) -> Sequence[Value] | None:
     """One whose last output is that of the last step: before level 4 NNAPI's give no states."""
     found = _recurrence(node, b)
     _, output, *cell = node.outputs
-    if found is None or not b.means.recurrences or not is_wanted(output):
+    if found is None or not b.means.recurrences or not output.is_wanted:
         return None
     op, _, time = found
-    if any(map(is_wanted, cell)):
+    if any(value.is_wanted for value in cell):
         return None
     sequence, _, *unread = b.add_many(op, node.inputs)
     if time < 0:

@@ -241,11 +241,11 @@ class Target(OperationMaker):
 
     def keep(self, x: Value, y: Value) -> None:
         """Let ``y`` be a copy of ``x``, an output that needs an operand of its own, or ``x``."""
-        node = self.node
-        if node.graph is None or y not in node.graph.output_set():
+        graph = self.node.graph
+        if graph is None or not y.goes_out:
             self.alias(y, self.operand(x))
             return
-        if self._hand_over(x, y, node.graph):
+        if self._hand_over(x, y, graph):
             return
         if x.dtype is DType.BOOL:
             self.emit("LOGICAL_OR", {"input0": x, "input1": x}, y)
@@ -296,10 +296,8 @@ class Target(OperationMaker):
         Raises:
             Refused: ``x`` has parameters, and ``y`` others that count.
         """
-        node = self.node
-        kept = node.graph is None or y not in node.graph.output_set()
         index = self.operand(x)
-        if x.dtype is y.dtype and kept:
+        if x.dtype is y.dtype and not y.goes_out:
             if all(isinstance(u.node.op, Cast) for u in y.uses):
                 self.alias(y, index)
                 return
@@ -351,10 +349,6 @@ class Target(OperationMaker):
                 rank=most,
             )
         return max(len(value.shape), 1)
-
-    def outputs(self, node: Node) -> set[Value]:
-        """The values that go out of a node's graph."""
-        return set() if node.graph is None else node.graph.output_set()
 
     def nchw(self, layout: Layout) -> bool:
         """The flag of a layout."""

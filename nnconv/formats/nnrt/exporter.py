@@ -285,11 +285,10 @@ class Target(IndexedExport):
 
     def keep(self, x: Value, y: Value) -> None:
         """Let ``y`` be a copy of ``x``, an output that needs a tensor of its own, or ``x``."""
-        node = self.node
-        if node.graph is None or y not in node.graph.output_set():
-            self.alias(y, self.tensor(x))
-        else:
+        if y.goes_out:
             self._copy(self.tensor(x), y)
+        else:
+            self.alias(y, self.tensor(x))
 
     def _copy(self, tensor: int, y: Value) -> None:
         rank = max(len(self.tensors[tensor].dimensions), 1)

@@ -258,7 +258,7 @@ def _clear(graph: Graph, cast: Node) -> None:
     for use in cast.outputs[0].uses:
         if not any(v.use_count for v in use.node.outputs):
             graph.remove(use.node)
-    if not cast.outputs[0].use_count and cast.outputs[0] not in graph.outputs:
+    if not cast.outputs[0].is_wanted:
         graph.remove(cast)
 
 

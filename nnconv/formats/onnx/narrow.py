@@ -43,17 +43,13 @@ def narrow_moves(graph: Graph) -> None:
             continue
         if kinds != (y.type,):
             continue
-        casts = [None if v is None else v.producer for v in move.inputs]
+        makers = [v.producer for v in move.inputs if v is not None and v.producer is not None]
         node.op = move.op
         node.set_inputs(operands)
         graph.remove(move)
-        for cast in casts:
-            if cast is not None and cast.graph is graph and not _is_read(cast, graph):
-                graph.remove(cast)
-
-
-def _is_read(node: Node, graph: Graph) -> bool:
-    return any(v.use_count or v in graph.outputs for v in node.outputs)
+        for maker in makers:
+            if maker.graph is graph and not any(v.is_wanted for v in maker.outputs):
+                graph.remove(maker)
 
 
 def _is_whole(dtype: DType) -> bool:

@@ -78,7 +78,7 @@ def is_turned_back(node: Node) -> bool:
         and turned_back(y, weight_order(use.node.op)) is not None
         for use in y.uses
     )
-    return undone and y not in node.graph.outputs
+    return undone and not y.goes_out
 
 
 def is_integer(t: Target, x: Value, weights: Value, bias: Value | None = None) -> bool:
@@ -334,7 +334,7 @@ def is_taken_in(node: Node) -> bool:
     Those spell it themselves (``weights``).
     """
     y = node.outputs[0]
-    if constant_behind(y) is None or node.graph is None or y in node.graph.outputs:
+    if constant_behind(y) is None or node.graph is None or y.goes_out:
         return False
     return y.use_count > 0 and all(
         isinstance(use.node.op, _WEIGHTED) and use.index == 1 for use in y.uses

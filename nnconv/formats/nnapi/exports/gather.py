@@ -84,7 +84,7 @@ def export_top_k(node: Node, t: Target) -> None:
     if op.axis != t.rank(x, MOST_DIMENSIONS) - 1:
         raise t.refused("TOPK_V2 works along the last dimension")
     values, places = node.outputs
-    if op.last_first or not (places.uses or places in t.outputs(node)):
+    if op.last_first or not places.is_wanted:
         t.emit("TOPK_V2", {"input": x, "k": op.k}, [values, places])
         return
     extent = (x.shape or ())[op.axis]

@@ -73,7 +73,7 @@ def export_dequantize(node: Node, t: Target) -> None:
     """DEQUANTIZE; constants become floats, wide codes are for operations that take them."""
     x, y = node.operand(0), node.outputs[0]
     if item := _too_wide(node, t):
-        if y in t.outputs(node):
+        if y.goes_out:
             raise NotExportable(item)
         t.defer(y, item)
         return

@@ -81,7 +81,7 @@ def _is_step(t: Target, x: Value) -> bool:
 def _sequence(node: Node, t: Target, op: Lstm | Rnn, name: str, inputs: dict[str, Input]) -> None:
     """The operation; a single step is a sequence of one."""
     x, results = node.operand(0), list(node.outputs)
-    used = [bool(v.uses) or v in t.outputs(node) for v in results[1:]]
+    used = [v.is_wanted for v in results[1:]]
     results = results if any(used) else results[:1]
     if t.rank(x) == 3:
         t.emit(name, inputs, results)

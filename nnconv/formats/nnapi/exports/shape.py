@@ -64,7 +64,7 @@ def _reshape(t: Target, x: Value, y: Value, extents: list[int]) -> None:
         return
     node = t.node
     integral = t.stored(x.dtype) is DType.INT32 and t.level < _RESHAPES_INTEGERS
-    many = len(extents) > MOST_RANK and y not in t.outputs(node)
+    many = len(extents) > MOST_RANK and not y.goes_out
     if many and (x.dtype is DType.BOOL or integral):
         t.defer(y, _many_dimensions(node))
         return

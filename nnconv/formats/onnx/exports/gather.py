@@ -369,9 +369,7 @@ def export_unique_slices(node: Node, t: Target) -> None:
     if dtype not in _UNIQUE_TYPES:
         wide = DType.FLOAT32 if dtype.is_float else DType.INT64
         name = t.cast(name, wide)
-    assert node.graph is not None
-    wanted = [bool(v.use_count) or v in node.graph.outputs for v in node.outputs]
-    wanted[0] = True
+    wanted = [True, *(v.is_wanted for v in node.outputs[1:])]
     attributes = {} if op.sorted else {"sorted": 0}
     names = t.nodes_with("Unique", [name], wanted, axis=op.axis, **attributes)
     t.set_codes(node.outputs[0], names[0] if wide is None else t.cast(names[0], dtype))

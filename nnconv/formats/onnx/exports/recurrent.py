@@ -34,9 +34,7 @@ def export_layer(node: Node, t: Target) -> None:
         inputs.append(t.cast(name, DType.FLOAT32) if name and wide is not DType.FLOAT32 else name)
     while not inputs[-1]:
         inputs.pop()
-    graph = node.graph
-    assert graph is not None
-    wanted = [bool(v.use_count) or v in graph.outputs for v in node.outputs]
+    wanted = [v.is_wanted for v in node.outputs]
     names = t.nodes_with(_TYPES[type(op)], inputs, wanted, **_attributes(node, op))
     for value, name in zip(node.outputs, names, strict=False):
         if name:

@@ -78,13 +78,12 @@ def export_dequantize(node: Node, t: Target) -> None:
     result as it was.
     """
     x, y = _operand(node)
-    goes_out = node.graph is not None and y in node.graph.outputs
-    if not goes_out and _is_narrow(x) and y.dtype is DType.FLOAT32:
+    if not y.goes_out and _is_narrow(x) and y.dtype is DType.FLOAT32:
         assert x.data is not None
         codes = t.const(x.data.astype(np.int8), quant=x.quant, dtype=DType.INT8, name=x.name)
         t.emit("DEQUANTIZE", [codes], y, ("DequantizeOptions", {}), version=2)
         return
-    if x.data is not None and (goes_out or x.dtype not in _TO_FLOAT or not _reads_constant(x)):
+    if x.data is not None and (y.goes_out or x.dtype not in _TO_FLOAT or not _reads_constant(x)):
         if x.quant is None:
             raise t.refused(f"{x.type} has no parameters")
         data = dequantize(x.data, x.quant).astype(y.dtype.numpy)
