@@ -18,8 +18,9 @@ from nnconv.ops.blocks import SpaceToBatch
 from nnconv.ops.diagonal import MatrixDiag, MatrixSetDiag
 from nnconv.ops.elementwise import Add, Clip, FloorDiv, Mul, Sigmoid, Sub, Tanh
 from nnconv.ops.gather import OneHot
+from nnconv.ops.moves import Move
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, LooseCast, Quantize
-from nnconv.ops.shape import Concat, Move
+from nnconv.ops.shape import Concat
 from nnconv.ops.slices import DynamicUpdateSlice, Pad, PadMode
 
 _PREFERRED = (

@@ -21,7 +21,7 @@ from nnconv.ir.op import (
     require_rank,
 )
 from nnconv.ir.types import Dim, TensorType, shape_of_rank
-from nnconv.ops.shape import Move, moved
+from nnconv.ops.moves import Move, moved
 from nnconv.ops.spatial import channel_dim, other, spatial_dims, to_layout
 
 _Ratio: TypeAlias = tuple[int, int]

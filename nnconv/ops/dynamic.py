@@ -28,15 +28,8 @@ from nnconv.ir.types import (
     shape_of_rank,
     static_shape,
 )
-from nnconv.ops.shape import (
-    BroadcastTo,
-    Move,
-    Reshape,
-    Split,
-    Squeeze,
-    Unsqueeze,
-    moved,
-)
+from nnconv.ops.moves import Move, moved
+from nnconv.ops.shape import BroadcastTo, Reshape, Split, Squeeze, Unsqueeze
 from nnconv.ops.slices import Slice
 
 Known = Sequence[tuple[int, ...] | None]

@@ -22,8 +22,8 @@ from nnconv.ir.op import (
     operand_type,
 )
 from nnconv.ir.types import Dim, TensorType, element_count, may_be_equal, merge_shapes
+from nnconv.ops.moves import Move, moved
 from nnconv.ops.reduce import reduced_perm
-from nnconv.ops.shape import Move, moved
 
 INDEX_TYPES = frozenset(
     {DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.UINT32, DType.INT64}

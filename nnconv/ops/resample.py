@@ -23,7 +23,7 @@ from nnconv.ir.op import (
     operand_type,
 )
 from nnconv.ir.types import Dim, Shape, TensorType
-from nnconv.ops.shape import moved
+from nnconv.ops.moves import moved
 from nnconv.ops.spatial import spatial_dims
 
 

@@ -21,7 +21,7 @@ from nnconv.ir.op import (
     operand_type,
 )
 from nnconv.ir.types import Dim, TensorType
-from nnconv.ops.shape import moved
+from nnconv.ops.moves import moved
 from nnconv.ops.spatial import other, spatial_dims, to_layout
 
 _REAL = FLOATS | {DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from nnconv.errors import plural
 from nnconv.ir.dtype import ANY, INTEGERS, NUMBERS, DType
 from nnconv.ir.op import (
@@ -29,31 +27,9 @@ from nnconv.ir.types import (
     may_be_equal,
     merge_shapes,
     normalize_axis,
-    shape_of_rank,
 )
+from nnconv.ops.moves import Move, given_shape, length_of, moved
 from nnconv.ops.spatial import is_sorted, joined_dims, perm_between, reshaped_dims, usual_perms
-
-
-class Move(Op):
-    """Base of ops that give codes on unchanged: the result has x's dtype and parameters."""
-
-    operands: ClassVar[tuple[Operand, ...]] = (Operand("x", ANY),)
-    quant_rule: ClassVar[QuantRule] = QuantRule.CODES
-
-
-def moved(x: TensorType, shape: Shape) -> tuple[TensorType, ...]:
-    """The result type of a move: x's dtype and per-tensor parameters, another shape."""
-    quant = x.quant if x.quant is not None and x.quant.is_per_tensor else None
-    return (TensorType(x.dtype, shape, quant),)
-
-
-def _given_shape(types: Types) -> Shape:
-    """What is known of a shape that operand 1 gives at run time: its rank at the most."""
-    return shape_of_rank(_length(operand_type(types, 1)))
-
-
-def _length(kind: TensorType) -> Dim:
-    return kind.shape[0] if kind.shape is not None and len(kind.shape) == 1 else None
 
 
 class Identity(Move):
@@ -81,7 +57,7 @@ class Reshape(Move):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
         if self.shape is None:
-            return moved(x, _given_shape(types))
+            return moved(x, given_shape(types))
         return moved(x, reshaped_dims(x.shape, self.shape))
 
     def permute(self, perm: Perm, types: Types) -> Permuted | None:
@@ -392,7 +368,7 @@ class BroadcastTo(Move):
     def infer(self, types: Types) -> tuple[TensorType, ...]:
         x = operand_type(types, 0)
         if self.shape is None:
-            return moved(x, _given_shape(types))
+            return moved(x, given_shape(types))
         if x.shape is not None:
             broadcast_shapes((x.shape, self.shape))
         return moved(x, self.shape)
@@ -470,7 +446,7 @@ class Fill(Op):
         value = operand_type(types, 0)
         if self.shape is not None:
             return moved(value, self.shape)
-        return moved(value, _given_shape(types))
+        return moved(value, given_shape(types))
 
 
 class BroadcastArgs(Op):
@@ -483,7 +459,7 @@ class BroadcastArgs(Op):
         a, b = operand_type(types, 0), operand_type(types, 1)
         if any(t.rank not in (1, None) for t in (a, b)):
             raise ValueError(f"operands have ranks {a.rank} and {b.rank}, must have 1")
-        known = [rank for t in (a, b) if isinstance(rank := _length(t), int)]
+        known = [rank for t in (a, b) if isinstance(rank := length_of(t), int)]
         return (TensorType(a.dtype, (max(known) if len(known) == 2 else None,)),)
 
 

@@ -22,7 +22,7 @@ from nnconv.ir.op import (
     require_one_kind,
 )
 from nnconv.ir.types import Dim, TensorType, element_count, normalize_axis
-from nnconv.ops.shape import Move, moved
+from nnconv.ops.moves import Move, moved
 
 
 @op_class

@@ -17,7 +17,7 @@ from nnconv.ir.op import (
 )
 from nnconv.ir.types import Dim, TensorType
 from nnconv.ops.gather import Reduction
-from nnconv.ops.shape import Move, moved
+from nnconv.ops.moves import Move, moved
 
 
 @op_class

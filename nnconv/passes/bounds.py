@@ -10,11 +10,12 @@ from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
 from nnconv.ops import elementwise as e
 from nnconv.ops.activation import HardSigmoid
+from nnconv.ops.moves import Move
 from nnconv.ops.norm import L2Normalization, Softmax
 from nnconv.ops.pool import AveragePool2D, MaxPool2D
 from nnconv.ops.reduce import ReduceMax, ReduceMean
 from nnconv.ops.resize import ResizeBilinear, ResizeNearest
-from nnconv.ops.shape import Concat, Move, Stack
+from nnconv.ops.shape import Concat, Stack
 from nnconv.ops.slices import Pad
 
 Bounds: TypeAlias = tuple[float, float]

@@ -19,11 +19,11 @@ from nnconv.ops.blocks import BatchToSpace, SpaceToBatch
 from nnconv.ops.dynamic import DynamicReshape
 from nnconv.ops.elementwise import Add, Div, Maximum, Minimum, Mul
 from nnconv.ops.gather import Reduction, ScatterNd
+from nnconv.ops.moves import Move
 from nnconv.ops.quantize import Bitcast, Cast
 from nnconv.ops.shape import (
     Concat,
     Identity,
-    Move,
     Reshape,
     ShapeOf,
     Split,

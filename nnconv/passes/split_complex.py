@@ -11,8 +11,9 @@ from nnconv.ir.dtype import COMPLEXES, DType
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ops import elementwise as e
 from nnconv.ops.matmul import MatMul
+from nnconv.ops.moves import Move
 from nnconv.ops.quantize import Cast
-from nnconv.ops.shape import Concat, Identity, Move, Transpose
+from nnconv.ops.shape import Concat, Identity, Transpose
 from nnconv.ops.signal import RFFT2D, kernel
 from nnconv.ops.slices import Pad, Slice
 from nnconv.passes.base import Pass
