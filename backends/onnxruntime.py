@@ -129,7 +129,7 @@ class OnnxRuntimeExecutable(Executable):
         self._errors = _error_classes(self._runtime)
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._lent: dict[str, np.ndarray] = {}
-        self._fuses_codes, self._needs_elements = True, False
+        self._fuses_codes, self._needs_elements = True, ""
         self._left_out: list[str] = []
         provider = PROVIDERS[device]
         if provider not in self._runtime.get_available_providers():
@@ -187,12 +187,16 @@ class OnnxRuntimeExecutable(Executable):
         """Keep onnxruntime from the fusions that may end the process, as far as a model calls them.
 
         Where the extents that aren't known are those of inputs, codes are fused all the same, and
-        runs on inputs without elements are refused.
+        runs on inputs without elements are refused. So they are for recurrences, of which those of
+        no steps or of an empty batch end the process or give other states.
         """
         graphs = list(model.graphs())
         shapes = [shape for graph in graphs for shape in _of_one_code_or_none(graph)]
         self._fuses_codes = not any(None in shape for shape in shapes)
-        self._needs_elements = self._fuses_codes and bool(shapes)
+        if self._fuses_codes and shapes:
+            self._needs_elements = "sums and products of codes"
+        elif any(map(_has_open_recurrences, graphs)):
+            self._needs_elements = "recurrences"
         if any(map(_has_halves, graphs)):
             self._left_out.append("MatmulTransposeFusion")
 
@@ -268,7 +272,7 @@ class OnnxRuntimeExecutable(Executable):
 
     def _execute(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         if self._needs_elements and not all(array.size for array in feeds.values()):
-            raise BackendError(f"{self.device} has no sums and products of codes without elements")
+            raise BackendError(f"{self.device} has no {self._needs_elements} without elements")
         seconds = current_limits().seconds_left()
         try:
             if seconds is None:
@@ -372,6 +376,18 @@ def _of_one_code_or_none(graph: Graph) -> list[tuple[Dim, ...]]:
     )
     shapes = [value.shape or () for value in values]
     return [s for s in shapes if set(s) - {1} and not any(isinstance(d, int) and d > 1 for d in s)]
+
+
+_RECURRENCES = frozenset({"GruLayer", "Lstm", "LstmLayer", "Rnn", "RnnLayer"})
+"""By name: their families are loaded for models that have them alone."""
+
+
+def _has_open_recurrences(graph: Graph) -> bool:
+    """Whether there are recurrences whose steps and batch aren't known to be some."""
+    inputs = (node.operand(0) for node in graph.nodes if node.op.name in _RECURRENCES)
+    return any(
+        not isinstance(dim, int) or dim == 0 for x in inputs for dim in (x.shape or (None,))[:2]
+    )
 
 
 def _has_halves(graph: Graph) -> bool:

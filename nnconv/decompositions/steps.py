@@ -141,11 +141,19 @@ def run_steps(
     """Run the steps over a projected input [T,B,G]: all results [T,B,H], the last states."""
     steps = projected.shape[0] if projected.shape is not None else None
     if steps == 0:
-        dims = [d if isinstance(d, int) else 1 for d in states[0].shape or (1, 1)]
-        return b.const(np.zeros((0, *dims), projected.dtype.numpy)), list(states)
+        return _no_results(b, states[0]), list(states)
     if isinstance(steps, int) and (is_unrolled(steps, run.weights) or not b.means.bodies):
         return _unrolled(b, projected, steps, states, run)
     return _looped(b, projected, steps, states, run)
+
+
+def _no_results(b: Builder, state: Value) -> Value:
+    """The results [0,B,H] of no steps from a state [B,H] on."""
+    shape = static_shape(state.shape)
+    if shape is not None:
+        return b.const(np.zeros((0, *shape), state.dtype.numpy), dtype=state.dtype)
+    none = Slice(starts=(0, 0, 0), ends=(0, None, None), strides=(1, 1, 1))
+    return b.add(none, [b.add(Unsqueeze(axes=(0,)), [state])])
 
 
 def _unrolled(

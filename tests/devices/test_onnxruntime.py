@@ -17,6 +17,7 @@ from nnconv.ir.quant import Quant
 from nnconv.lowering import one_entry, to_onnx
 from nnconv.ops.elementwise import Add, Mul
 from nnconv.ops.matmul import FullyConnected, MatMul
+from nnconv.ops.recurrent import Function, GruLayer, LstmLayer, RnnLayer
 from nnconv.ops.shape import Transpose
 from support.tflite_builder import TfliteBuilder
 
@@ -254,6 +255,30 @@ def test_codes_of_no_elements_are_refused_beside_a_single_one(op):
     assert some.reshape(-1).tolist() == ([6, 10] if isinstance(op, Add) else [4, 12])
     with pytest.raises(BackendError, match="without elements"):
         executable.run({"x": np.zeros((0, 1), np.uint8)})
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        RnnLayer(functions=(Function("Tanh"),)),
+        GruLayer(functions=(Function("Sigmoid"), Function("Tanh"))),
+        LstmLayer(functions=(Function("Sigmoid"), Function("Tanh"), Function("Tanh"))),
+    ],
+    ids=lambda op: op.name,
+)
+@pytest.mark.parametrize("dims", [("t", 2, 3), (2, "b", 3), ("t", "b", 3)], ids=str)
+def test_recurrences_of_nothing_are_refused(op, dims):
+    """They end the process, or forget the states."""
+    b = Builder(Graph("steps"))
+    x = b.input("x", DType.FLOAT32, dims)
+    weights = [b.const(np.ones((1, 4 * op.gates, n), np.float32)) for n in (3, 4)]
+    b.graph.outputs.append(b.add_many(op, [x, *weights])[0])
+    executable = compile_for(Model([Signature("", b.graph)]), "onnxruntime:cpu")
+    (some,) = executable.run({"x": np.ones((2, 2, 3), np.float32)}).values()
+    assert some.shape == (2, 1, 2, 4)
+    nothing = np.zeros([0 if isinstance(d, str) else d for d in dims], np.float32)
+    with pytest.raises(BackendError, match="no recurrences without elements"):
+        executable.run({"x": nothing})
 
 
 @pytest.mark.parametrize("as_file", [False, True])

@@ -293,6 +293,20 @@ SLICES = [
         open={"s": (0,), "e": (0,)},
         more=[{"x": numbers(4, 5, 6), "s": ints(0, -2), "e": ints(FAR, 4)}],
     ),
+    *(
+        _slice(
+            f"nothing-{start}-{end}-of-{n}",
+            [start],
+            [end],
+            [1],
+            shape=(2, n, 3),
+            known=ALL_KNOWN,
+            open={"x": dims},
+            same_nodes=False,
+        )
+        for start, end, n in ((0, 0, 4), (-9, 0, 4), (2, 0, 4), (2, 2, 4), (0, -4, 4), (0, 0, 1))
+        for dims in ((0,), (0, 1, 2))
+    ),
     _slice("rank-8", [1], [2], [6], shape=(1, 2, 1, 2, 1, 2, 3, 1), known=ALL_KNOWN),
     _case(
         "opset-9",

@@ -302,9 +302,12 @@ def test_full_lengths_cost_nothing(op: str, tmp_path: Path) -> None:
     assert "SELECT_V2" not in tflite_ops((tmp_path / "case.tflite").read_bytes())
 
 
+@pytest.mark.parametrize("open_dims", [(), (0,), (1,), (0, 1)])
 @pytest.mark.parametrize("op", GATES)
-def test_no_steps(op: str, tmp_path: Path) -> None:
+def test_no_steps(op: str, open_dims: Sequence[int], tmp_path: Path) -> None:
     plain = layer(f"no steps {op}", op, both=True, given="bhc", steps=0)
+    batches = {name: (1,) for name in "hc" if name in plain.feeds and 1 in open_dims}
+    plain = replace(plain, open={"x": open_dims, **batches})
     states = [plain.feeds[name] for name in "hc" if name in plain.feeds]
     wanted = [np.zeros((0, 2, BATCH, SIZE), np.float32), *states]
     count = 3 if op == "LSTM" else 2

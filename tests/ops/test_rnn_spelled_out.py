@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnconv.ir import Builder, DType, Quant, TensorType, Value
+import nnconv
+from nnconv.ir import Builder, DType, Graph, Model, Quant, Signature, TensorType, Value
 from nnconv.ir.op import Activation
 from nnconv.ops.rnn import Lstm, Rnn, StepTypes
 from nnconv.ops.svdf import Svdf
+from support.spine import onnx_session
 from support.tflite_spine import TfliteCase, check_tflite
 
 BATCH, DEPTH, CELLS, SIZE = 2, 4, 5, 3
@@ -164,3 +166,27 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_steps(case: TfliteCase, tmp_path: Path) -> None:
     check_tflite(case, tmp_path)
+
+
+@pytest.mark.parametrize("time_major", [True, False])
+@pytest.mark.parametrize("make", [lstm, rnn])
+def test_states_stay_where_there_are_no_steps(
+    make: Callable[..., Callable[[Builder], list[Value]]], time_major: bool, tmp_path: Path
+) -> None:
+    """onnxruntime's own nodes would give zeros for them."""
+    b = Builder(Graph("open"))
+    b.graph.outputs = make(3, time_major=time_major)(b)
+    x, *states = b.graph.inputs
+    for value in (x, b.graph.outputs[0]):
+        dims = list(value.shape or ())
+        dims[0 if time_major else 1] = "steps"
+        value.type = value.type.with_shape(tuple(dims))
+    nnconv.save(Model([Signature("", b.graph)]), tmp_path / "open.onnx")
+    session = onnx_session(tmp_path / "open.onnx")
+    given = {v.name: np.full((BATCH, CELLS), 0.25, np.float32) for v in states}
+    for steps in (0, 2):
+        data = np.ones(sequence(steps, DEPTH, time_major=time_major), np.float32)
+        results, *last = session.run(None, {x.name: data, **given})
+        assert results.shape == sequence(steps, CELLS, time_major=time_major)
+        stayed = [np.array_equal(a, b) for a, b in zip(last, given.values(), strict=True)]
+        assert stayed == [steps == 0] * len(states)

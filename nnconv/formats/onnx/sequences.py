@@ -191,7 +191,24 @@ def native(t: Target, node: Node, kind: str, inputs: Sequence[str], size: Dim) -
     last = [squeeze(t, name, 0) for name in results[1:]]
     if flat:
         return [last[0], *last]
+    if not isinstance(step_count(op, x), int):
+        last = _kept(t, node, data, rest, last)
     return [time_first(t, op, x, squeeze(t, results[0], 1)), *last]
+
+
+def _kept(
+    t: Target, node: Node, data: str, before: Sequence[str], after: Sequence[str]
+) -> list[str]:
+    """Last states that are the first ones where there are no steps: onnxruntime has zeros then."""
+    found = list(after)
+    none = ""
+    for i, (first, value) in enumerate(zip(before, node.outputs[1:], strict=False)):
+        if first and value.is_wanted:
+            if not none:
+                steps = t.node("Gather", [t.node("Shape", [data]), t.const([0])], axis=0)
+                none = t.node("Equal", [steps, t.const([0])])
+            found[i] = t.node("Where", [none, first, after[i]])
+    return found
 
 
 def finish(t: Target, node: Node, names: Sequence[str]) -> None:

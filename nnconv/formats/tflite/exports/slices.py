@@ -55,6 +55,8 @@ def export_slice(node: Node, t: Target) -> None:
     for i, ((start, end, stride), dim) in enumerate(zip(triples, dims, strict=True)):
         low = None if start == 0 and stride > 0 else start
         high = None if end is not None and isinstance(dim, int) and 0 < dim <= end else end
+        if high == 0 and stride > 0:
+            low = high = 1  # of no elements as well; XNNPACK takes an end of 0 for the last
         masks[0] |= (low is None) << i
         masks[1] |= (high is None) << i
         begins.append(low or 0)
