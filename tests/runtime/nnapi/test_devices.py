@@ -315,3 +315,46 @@ def test_a_device_that_needs_what_is_computed_is_told_to_lack_the_operation():
     with pytest.raises(nnapi.Error, match="SPLIT") as caught:
         compiled(model, ["onnxruntime:cpu"])
     assert caught.value.code is ResultCode.BAD_DATA
+
+
+@pytest.mark.parametrize("names", [[REFERENCE], DEVICES, DEVICES[1:]], ids=str)
+@pytest.mark.parametrize("steps", [0, 2])
+def test_sequences_of_no_steps_leave_the_states(names, steps):
+    model, kind = nnapi.Model(), OperandCode.TENSOR_INT32
+    x, *states = (
+        model.add_operand(OperandType(FLOAT, shape)) for shape in ((3, 2, 3), *[(2, 4)] * 2)
+    )
+    begin, end, strides = (model.add_operand(OperandType(kind, (3,))) for _ in range(3))
+    model.set_operand_value(begin, np.zeros(3, np.int32))
+    model.set_operand_value(strides, np.ones(3, np.int32))
+    masks = [scalar(model, np.int32(0)) for _ in range(3)]
+    sequence = model.add_operand(OperandType(FLOAT, (0, 2, 3)))
+    model.add_operation(OperationCode.STRIDED_SLICE, [x, begin, end, strides, *masks], [sequence])
+    operands = [sequence]
+    for state in states:
+        for shape in ((4, 3), (4, 4), (4,)):
+            operands.append(model.add_operand(OperandType(FLOAT, shape)))
+            model.set_operand_value(operands[-1], np.ones(shape, np.float32))
+        operands.append(state)
+    for shape in ((0, 0, 0), (0, 0), (0, 0)):
+        operands.append(model.add_operand(OperandType(FLOAT, shape)))
+        model.set_operand_value(operands[-1], None)
+    operands.append(scalar(model, np.int32(1)))
+    operands += [scalar(model, np.bool_(flag), OperandCode.BOOL) for flag in (True, True)]
+    results = [model.add_operand(OperandType(FLOAT, ())) for _ in range(3)]
+    model.add_operation(OperationCode.BIDIRECTIONAL_SEQUENCE_RNN, operands, results)
+    model.identify_inputs_and_outputs([x, end, *states], results)
+    model.finish()
+    made = nnapi.Execution(compiled(model, names))
+    before = [np.full((2, 4), number, np.float32) for number in (0.25, 0.5)]
+    for number, given in enumerate(
+        (np.ones((3, 2, 3), np.float32), np.int32([steps, 2, 3]), *before)
+    ):
+        made.set_input(number, given)
+    after = [np.zeros((2, 4), np.float32) for _ in before]
+    for number, room in enumerate((np.zeros(64, np.float32), *after)):
+        made.set_output(number, room)
+    made.compute()
+    assert made.get_output_operand_dimensions(0) == (steps, 2, 8)
+    for first, last in zip(before, after, strict=True):
+        assert np.array_equal(first, last) == (steps == 0)
