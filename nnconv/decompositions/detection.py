@@ -100,8 +100,7 @@ def decompose_select_boxes(node: Node, b: Builder) -> list[Value] | None:
     """SelectBoxes: the taken ones of each class, one list behind the other."""
     op = node.op
     assert isinstance(op, SelectBoxes)
-    operands: list[Value | None] = [*node.inputs, *[None] * (5 - len(node.inputs))]
-    boxes, scores, limit, iou, lowest = operands
+    boxes, scores, limit, iou, lowest = node.operands()
     assert boxes is not None
     assert scores is not None
     pictures, classes = (scores.shape or (None, None))[:2]

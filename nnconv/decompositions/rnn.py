@@ -101,8 +101,7 @@ class _Frame:
         op = node.op
         assert isinstance(op, Lstm | Rnn)
         self.node, self.op, self.b = node, op, b
-        given = [*node.inputs, *[None] * (len(op.operands) - len(node.inputs))]
-        self.values = [real(b, v) for v in given]
+        self.values = [real(b, v) for v in node.operands()]
         x = self.values[0]
         assert x is not None
         self.rank = x.type.rank

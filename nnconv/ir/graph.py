@@ -178,6 +178,13 @@ class Node:
         """An input that may be absent: None where it is, or beyond the last."""
         return self._inputs[index] if index < len(self._inputs) else None
 
+    def operands(self) -> list[Value | None]:
+        """What the op reads, by its formal operands; None for each that is absent.
+
+        Of an op whose last operand stands for any number of them only the first of those.
+        """
+        return [self.optional(index) for index in range(len(self.op.operands))]
+
     def set_inputs(self, inputs: Sequence[Value | None]) -> None:
         """Read other values, of any number."""
         for index, value in enumerate(self._inputs):

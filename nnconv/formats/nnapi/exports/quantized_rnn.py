@@ -36,7 +36,7 @@ def export_quantized_lstm(node: Node, t: Target) -> None:
     """QUANTIZED_LSTM, whose last output is the first once more."""
     op, state = node.op, node.outputs[0]
     assert isinstance(op, QuantizedLstm)
-    given = [*node.inputs, *[None] * (len(LSTM_OPERANDS) - len(node.inputs))]
+    given = node.operands()
     inputs: dict[str, Input] = {}
     for name, value in zip(LSTM_OPERANDS, given, strict=True):
         if value is not None:

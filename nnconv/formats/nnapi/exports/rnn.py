@@ -192,7 +192,7 @@ def export_lstm(node: Node, t: Target) -> None:
         _lstm_of_16_bits(node, t)
         return
     x = _check(node, t, op)
-    given = [*node.inputs, *[None] * (len(LSTM_OPERANDS) - len(node.inputs))]
+    given = node.operands()
     inputs: dict[str, Input] = dict(zip(LSTM_OPERANDS, given, strict=True))
     weights, recurrent = node.operand(2), node.operand(6)
     cells, size = (weights.shape or (None,))[0], (recurrent.shape or (None, None))[1]
@@ -227,8 +227,7 @@ def export_rnn(node: Node, t: Target) -> None:
     op = node.op
     assert isinstance(op, Rnn)
     x = _check(node, t, op)
-    given = [*node.inputs, *[None] * (len(_RNN_OPERANDS) - len(node.inputs))]
-    inputs: dict[str, Input] = dict(zip(_RNN_OPERANDS, given, strict=True))
+    inputs: dict[str, Input] = dict(zip(_RNN_OPERANDS, node.operands(), strict=True))
     units = (node.operand(1).shape or (None,))[0]
     if inputs["bias"] is None:
         if not isinstance(units, int):

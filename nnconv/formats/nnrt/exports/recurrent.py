@@ -19,8 +19,7 @@ def export_lstm(node: Node, t: Target) -> None:
     """LSTM, whose outputs have directions beside the cells."""
     op, x, weights = node.op, node.operand(0), node.operand(1)
     assert isinstance(op, LstmLayer)
-    inputs = [*node.inputs, *[None] * (8 - len(node.inputs))]
-    bias, lengths, output, cell, peepholes = inputs[3:8]
+    bias, lengths, output, cell, peepholes = node.operands()[3:]
     directions = len(op.directions)
     plain = tuple(f.name for f in op.functions) == _FUNCTIONS * directions
     if not plain or op.clip or op.coupled or lengths is not None or peepholes is not None:

@@ -346,9 +346,8 @@ def export_rnn(node: Node, t: Target) -> None:
     if without_elements(t, node):
         return
     op = node.op
-    operands: list[Value | None] = [*node.inputs, *[None] * (5 - len(node.inputs))]
-    x, weights, recurrent, bias, state = operands
     assert isinstance(op, Rnn)
+    x, weights, recurrent, bias, state = node.operands()
     assert x is not None
     assert weights is not None
     assert recurrent is not None

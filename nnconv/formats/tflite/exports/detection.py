@@ -22,8 +22,7 @@ def export_non_max_suppression(node: Node, t: Target) -> None:
     """NON_MAX_SUPPRESSION_V4; V5 where scores are asked for or weakened."""
     op = node.op
     assert isinstance(op, NonMaxSuppression)
-    values = [*node.inputs, *[None] * (6 - len(node.inputs))]
-    boxes, scores, limit, iou, lowest, sigma = values
+    boxes, scores, limit, iou, lowest, sigma = node.operands()
     t.require(node, plain=FLOAT32, operands=(0, 1, 3, 4))
     inputs = [t.tensor(boxes), t.tensor(scores)]
     if op.limit is not None:

@@ -63,7 +63,7 @@ def export_lstm(node: Node, t: Target) -> None:
     """
     op = node.op
     assert isinstance(op, Lstm)
-    values: list[Value | None] = [*node.inputs, *[None] * (24 - len(node.inputs))]
+    values = node.operands()
     x = values[0]
     assert x is not None
     sequence = x.type.rank == 3
@@ -114,7 +114,7 @@ def export_rnn(node: Node, t: Target) -> None:
     """UNIDIRECTIONAL_SEQUENCE_RNN; RNN for a single step. Backward between two REVERSE_V2."""
     op = node.op
     assert isinstance(op, Rnn)
-    values: list[Value | None] = [*node.inputs, *[None] * (5 - len(node.inputs))]
+    values = node.operands()
     x, y = values[0], node.outputs[0]
     assert x is not None
     if values[3] is None:
