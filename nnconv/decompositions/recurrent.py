@@ -131,10 +131,7 @@ class _Side:
         op = node.op
         assert isinstance(op, Layer)
         self.op, self.b, self.index = op, b, index
-        self.given: list[Value | None] = [
-            *node.inputs,
-            *[None] * (_PEEPHOLES + 1 - len(node.inputs)),
-        ]
+        self.given = node.operands()
         size = cells_of(node)
         assert size is not None, "the caller knows the number of cells"
         self.size = size
