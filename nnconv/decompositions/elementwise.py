@@ -254,8 +254,21 @@ def prelu_by_extremes(node: Node, b: Builder) -> Sequence[Value] | None:
     """max(x, 0) + slope * min(x, 0)."""
     x, slope = _operands(node)
     zero = scalar(b, 0.0, x)
-    below = b.add(e.Mul(), [b.add(e.Minimum(), [x, zero]), slope])
+    below = b.add(e.Minimum(), [x, zero])
+    for factor in _finite(slope, b):
+        below = b.add(e.Mul(), [below, factor])
     return [b.add(e.Add(), [b.add(e.Maximum(), [x, zero]), below])]
+
+
+def _finite(slope: Value, b: Builder) -> list[Value]:
+    """Factors that do what ``slope`` does, but leave 0 as it is: of the greatest number two."""
+    data = slope.data
+    if data is None or not np.isinf(data).any():
+        return [slope]
+    most = np.asarray(np.finfo(data.dtype).max)
+    first = np.clip(data, -most, most)
+    second = np.where(np.isinf(data), most, np.ones((), data.dtype))
+    return [b.const(factor, dtype=slope.dtype) for factor in (first, second)]
 
 
 def add_by_pairs(node: Node, b: Builder) -> Sequence[Value] | None:

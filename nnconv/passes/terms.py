@@ -211,7 +211,10 @@ def _both(node: Node) -> tuple[Value, Value]:
 
 
 def _times(found: Slopes | None, factor: np.ndarray) -> Slopes | None:
-    return None if found is None else Slopes(found.above * factor, found.below * factor)
+    if found is None:
+        return None
+    with np.errstate(invalid="ignore"):  # of an infinite factor and a slope of 0
+        return Slopes(found.above * factor, found.below * factor)
 
 
 def _constant(value: Value) -> np.ndarray | None:

@@ -33,6 +33,7 @@ SLOPES = {
     "zero": np.array([0.1, 0.0, 0.5, 0.2, 0.9], np.float32),
     "large": np.array([0.1, 2.5, -1.5, 0.2, 0.9], np.float32),
     "single": np.full(5, 0.25, np.float32),
+    "endless": np.array([0.1, np.inf, -np.inf, 0.2, 0.9], np.float32),
 }
 PRELU_SPECIALS = np.repeat(
     np.array([[np.nan], [np.inf], [-np.inf], [0], [2], [-3]], np.float32), 5, axis=1

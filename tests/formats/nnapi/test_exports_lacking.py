@@ -264,6 +264,18 @@ def test_numbers_without_end_on_early_levels():
     check_nnapi(NnapiCase("leaky", leaky, [x], level=1))
 
 
+@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize("slopes", [[np.inf, -np.inf, 0.5], [np.inf] * 3], ids=str)
+def test_slopes_without_end(slopes, level):
+    def build(b: Builder):
+        return b.add(e.PRelu(), [b.input("x", F32, (2, 3)), b.const(np.float32(slopes))])
+
+    x = np.asarray([[1, -2, 3], [-1e-30, 2, -4]], np.float32)
+    with np.errstate(invalid="ignore"):
+        expected = np.where(x > 0, x, x * np.float32(slopes))
+    check_nnapi(NnapiCase("slopes", build, [x], [expected], level=level))
+
+
 @pytest.mark.parametrize("sizes", [(2, 2, 2), (1, 3, 2)], ids=str)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("kind", ["float32", "codes"])
