@@ -152,7 +152,7 @@ def to_nnapi(
     from nnconv.passes.fold_qdq import FoldQdqPass
     from nnconv.passes.layout import LayoutPass
     from nnconv.passes.name_extents import forget_extents, name_extents
-    from nnconv.passes.narrow_numbers import NARROWED, refuse_lost, saturated
+    from nnconv.passes.narrow_numbers import NARROWED, beyond_floats, refuse_lost
     from nnconv.passes.to_floats import computes_wide_codes
 
     _check_options(io_layout=io_layout, int8=int8, quant=quant)
@@ -184,7 +184,7 @@ def to_nnapi(
     names = name_extents(model)
     run_passes(model, passes)
     refuse_lost(passes, model.source)
-    notes += saturated(passes)
+    notes += beyond_floats(passes)
     result, written = writer.to_wire(model, model.main, level=level, evaluate=evaluate)
     forget_extents([*model.graph.inputs, *model.graph.outputs], names)
     notes += [

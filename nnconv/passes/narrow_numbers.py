@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
-from nnconv.ir.dtype import DType
+from nnconv.ir.dtype import DType, endless
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.types import TensorType
 from nnconv.ops import elementwise as e
@@ -20,13 +20,13 @@ from nnconv.passes.base import Pass
 class NarrowNumbersPass(Pass):
     """Makes int64 values int32 ones, and float64 ones float32.
 
-    Constants saturate, what is computed with integers wraps earlier. Results of ops that give the
-    wider type alone are cast. What Bitcasts take and give stays.
+    Integers that are constants saturate, what is computed with integers wraps earlier. Floats are
+    cast. Results of ops that give the wider type alone are cast. What Bitcasts take and give stays.
 
     Attributes:
         lost: constants beyond int32 that something computes with, each with its reader: there
             what they saturate to gives other results.
-        notes: which constants of floats saturate.
+        notes: which constants of floats become infinite.
     """
 
     name: ClassVar[str] = "narrow_numbers"
@@ -44,14 +44,13 @@ class NarrowNumbersPass(Pass):
         for value in list(graph.constants()):
             if value.dtype in NARROWED:
                 narrow = _constant(value)
-                if value.dtype.is_integer and np.any(narrow.data != value.data):
+                before, after = value.data, narrow.data
+                if value.dtype.is_integer and np.any(after != before):
                     readers = (use.node for use in value.uses)
                     self.lost += ((value, node) for node in readers if isinstance(node.op, _SUMS))
-                elif value.dtype.is_float and _saturates(value):
-                    self.notes.append(
-                        f"`{value.name}` has numbers beyond {narrow.dtype}, in which NNAPI "
-                        "computes: they become its greatest"
-                    )
+                elif before is not None and after is not None and value.dtype.is_float:
+                    text = endless(value.name, before, after, "NNAPI")
+                    self.notes += [text] if text else []
                 value.replace_all_uses_with(narrow)
                 graph.replace_output(value, narrow)
                 modified = True
@@ -92,7 +91,7 @@ def refuse_lost(passes: Iterable[Pass], path: str) -> None:
         raise UnsupportedError(dict.fromkeys(items), path=path)
 
 
-def saturated(passes: Iterable[Pass]) -> list[str]:
+def beyond_floats(passes: Iterable[Pass]) -> list[str]:
     """What the passes have to tell of constants that float32 lacks, once each."""
     found = (note for step in passes if isinstance(step, NarrowNumbersPass) for note in step.notes)
     return list(dict.fromkeys(found))
@@ -132,19 +131,12 @@ def _narrow(value: Value) -> bool:
     return True
 
 
-def _saturates(value: Value) -> bool:
-    assert value.data is not None
-    most = np.finfo(NARROWED[value.dtype].numpy).max
-    return bool(np.any(np.isfinite(value.data) & (np.abs(value.data) > most)))
-
-
 def _constant(value: Value) -> Value:
     dtype, data = NARROWED[value.dtype], value.data
     assert data is not None
     if dtype.is_integer:
         data = np.clip(data, *dtype.int_range)
-    else:
-        most = np.finfo(dtype.numpy).max
-        data = np.where(np.isinf(data), data, np.clip(data, -most, most))
+    with np.errstate(over="ignore"):
+        data = data.astype(dtype.numpy)
     kind = TensorType(dtype, value.shape, value.quant)
-    return Value(value.name, kind, data=data.astype(dtype.numpy), origin=value.origin)
+    return Value(value.name, kind, data=data, origin=value.origin)

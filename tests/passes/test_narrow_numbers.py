@@ -208,7 +208,7 @@ HUGE = np.array([1e300, 2.0, -np.inf, 1e-300])
 @pytest.mark.parametrize(
     ("target", "limits"),
     [
-        ("nnapi", ["`huge` has numbers beyond float32, in which NNAPI computes: they become its"]),
+        ("nnapi", ["`huge` has numbers beyond float32, in which NNAPI computes: they become in"]),
         ("tflite", ["`huge` has numbers beyond float32, in which TFLite computes: they become in"]),
         ("nnrt", []),
         ("onnx", []),
@@ -227,3 +227,10 @@ def test_constants_beyond_float32_are_told_of(factor, target, limits, tmp_path):
     wanted = limits if factor is HUGE else []
     assert len(found) == len(wanted)
     assert all(note.startswith(start) for note, start in zip(found, wanted, strict=True))
+    executable = nnconv.compile(nnconv.load(tmp_path / f"result.{target}"), "reference")
+    (end,) = executable.inputs
+    ones = np.ones(factor.shape, end.dtype.numpy)
+    (product,) = executable.run({end.name: ones}).values()
+    with np.errstate(over="ignore"):
+        rounded = factor if target in ("nnrt", "onnx") else factor.astype(np.float32)
+    np.testing.assert_array_equal(product, rounded.astype(product.dtype))
