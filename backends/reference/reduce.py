@@ -8,6 +8,7 @@ import numpy as np
 from nnconv.backends.reference.executor import Array, Kernel
 
 from nnconv.ir.op import Op
+from nnconv.ir.types import normalize_axis
 from nnconv.ops import reduce as r
 
 
@@ -17,7 +18,8 @@ def _axes(op: r.Reduction, x: Array, axes: Array | None) -> tuple[int, ...]:
     assert axes is not None
     if not axes.size and op.all_if_empty:
         return tuple(range(x.ndim))
-    return tuple(sorted({int(axis) % x.ndim for axis in axes.reshape(-1)} if x.ndim else ()))
+    found = {normalize_axis(int(axis), x.ndim) for axis in axes.reshape(-1)} if x.ndim else ()
+    return tuple(sorted(found))
 
 
 def _reduction(function: Callable[..., Array]) -> Kernel:

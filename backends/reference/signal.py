@@ -6,6 +6,7 @@ import numpy as np
 from nnconv.backends.reference.executor import Array, Kernel
 
 from nnconv.ir.op import Op
+from nnconv.ir.types import normalize_axis
 from nnconv.ops.signal import RFFT2D, Dft, MelWeightMatrix, Stft
 
 
@@ -17,7 +18,7 @@ def rfft2d(op: RFFT2D, x: Array, length: Array | None = None) -> list[Array]:
 
 def dft(op: Dft, x: Array, length: Array | None = None, axis: Array | None = None) -> list[Array]:
     """Dft, in the precision of x."""
-    along = op.axis if axis is None else int(axis.reshape(-1)[0]) % x.ndim
+    along = op.axis if axis is None else normalize_axis(int(axis.reshape(-1)[0]), x.ndim)
     assert along is not None
     z = _complex(x)
     size = op.size_of(x.shape[along]) if length is None else int(length.reshape(-1)[0])

@@ -75,6 +75,7 @@ def import_model(
     *,
     input_shapes: Mapping[str, Shape] | None = None,
     omitted: Collection[int] | None = None,
+    empty: Mapping[int, Shape] | None = None,
     path: str = "",
     checked: bool = False,
 ) -> Model:
@@ -85,6 +86,7 @@ def import_model(
         input_shapes: shapes that take the place of the model's, by input name.
         omitted: operands, inputs of the main graph, that runs give nothing for. When None these are
             optional inputs without an extent, if the model means something without them alone.
+        empty: shapes of inputs without elements, by operand: in a model 0 is what isn't known.
         path: what errors call the model.
         checked: whether the model is known to keep the rules.
 
@@ -97,11 +99,11 @@ def import_model(
         check(model, NEWEST_LEVEL, path=path)
     check_branching(model, path=path)
     try:
-        return _import(model, input_shapes, omitted or (), path)
+        return _import(model, input_shapes, omitted or (), empty, path)
     except BrokenModelError:
         if omitted is None and (optional := _open_inputs(model)):
             with suppress(BrokenModelError):
-                return _import(model, input_shapes, optional, path)
+                return _import(model, input_shapes, optional, empty, path)
         raise
 
 
@@ -109,11 +111,12 @@ def _import(
     model: WireModel,
     input_shapes: Mapping[str, Shape] | None,
     omitted: Collection[int],
+    empty: Mapping[int, Shape] | None,
     path: str,
 ) -> Model:
     scope = GraphImport(model, model.main, path=path, omitted=omitted)
     names = {scope.name_of(index): index for index in model.main.inputs}
-    shapes = shapes_by_index(names, input_shapes)
+    shapes = {**(empty or {}), **shapes_by_index(names, input_shapes)}
     scope = GraphImport(model, model.main, path=path, omitted=omitted, shapes=shapes)
     scope.run()
     found = imported(scope, model.main.outputs)

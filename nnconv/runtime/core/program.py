@@ -263,9 +263,10 @@ class Program:
         given: Sequence[np.ndarray],
     ) -> list[np.ndarray]:
         if not isinstance(plan, Plan):
-            if REFERENCE not in self.devices or isinstance(plan, InvalidModelError):
-                raise plan
-            return self._run_frozen(arrays, plan)
+            reason = plan.with_traceback(None)  # it is kept, and so would be what all runs held
+            if REFERENCE not in self.devices or isinstance(reason, InvalidModelError):
+                raise reason
+            return self._run_frozen(arrays, reason)
         try:
             return plan.run(given)
         except DeadlineError:

@@ -58,7 +58,8 @@ class ModelSource:
         # The model is a finished one: it was checked then.
         checked = all(map(operator.is_, operands, main.operands))
         model = self._with(operands, main.inputs)
-        return import_model(model, omitted=omitted, checked=checked)
+        empty = _without_elements(main.inputs, shapes)
+        return import_model(model, omitted=omitted, empty=empty, checked=checked)
 
     def freeze(self, arrays: Sequence[np.ndarray | None], level: int) -> IrModel:
         """The model for these inputs."""
@@ -80,7 +81,9 @@ class ModelSource:
             for number, index in enumerate(main.inputs)
             if number not in frozen or arrays[number] is None
         ]
-        return import_model(self._with(operands, rest), omitted=omitted)
+        shapes = tuple(None if array is None else array.shape for array in arrays)
+        empty = _without_elements(main.inputs, shapes)
+        return import_model(self._with(operands, rest), omitted=omitted, empty=empty)
 
     def frozen(self, level: int) -> frozenset[int]:
         """Which inputs ``freeze`` makes constants."""
@@ -142,6 +145,12 @@ def _changed(operand: Operand, dimensions: tuple[int, ...]) -> Operand:
         channel_quant=operand.channel_quant,
         name=operand.name,
     )
+
+
+def _without_elements(inputs: Sequence[int], shapes: Shapes) -> dict[int, tuple[int, ...]]:
+    """The shapes of inputs without elements, which dimensions can't say: 0 is what isn't known."""
+    given = zip(inputs, shapes, strict=True)
+    return {index: shape for index, shape in given if shape is not None and 0 in shape}
 
 
 def _is_fed(operand: Operand) -> bool:

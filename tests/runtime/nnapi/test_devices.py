@@ -1,5 +1,8 @@
 """What the devices make of a model, and what happens where one of them can't run it."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -300,6 +303,75 @@ def test_what_an_operation_needs_beforehand_may_be_computed_numbers(names):
     made.set_output(0, result)
     made.compute()
     np.testing.assert_array_equal(result[0, :, :, 0], 6 * array())
+
+
+@pytest.mark.parametrize("size", [(2, 6), (0, 6), (2, 0), (0, 0)])
+def test_what_is_computed_beforehand_may_have_no_elements(size):
+    """SPLIT must know the extent that it splits, here of a part whose size is computed."""
+    model = nnapi.Model()
+    x = model.add_operand(OperandType(FLOAT, (2, 6)))
+    extents = model.add_operand(OperandType(FLOAT, (2,)))
+    begin, sizes = (model.add_operand(OperandType(OperandCode.TENSOR_INT32, (2,))) for _ in "ab")
+    model.set_operand_value(begin, np.zeros(2, np.int32))
+    part, *halves = (model.add_operand(OperandType(FLOAT, ())) for _ in range(3))
+    model.add_operation(OperationCode.CAST, [extents], [sizes])
+    model.add_operation(OperationCode.SLICE, [x, begin, sizes], [part])
+    settings = [scalar(model, np.int32(number)) for number in (1, 2)]
+    model.add_operation(OperationCode.SPLIT, [part, *settings], halves)
+    model.identify_inputs_and_outputs([x, extents], halves)
+    model.finish()
+    made = nnapi.Execution(compiled(model))
+    made.set_input(0, np.zeros((2, 6), np.float32))
+    made.set_input(1, np.float32(size))
+    for number in range(2):
+        made.set_output(number, np.zeros(12, np.float32))
+    made.compute()
+    for number in range(2):
+        assert made.get_output_operand_dimensions(number) == (size[0], size[1] // 2)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize(("axis", "is_there"), [(-3, False), (-2, True), (1, True), (2, False)])
+def test_axes_that_a_run_gives_are_there(name, axis, is_there):
+    model = nnapi.Model()
+    x, out = (model.add_operand(OperandType(FLOAT, shape)) for shape in ((2, 3), (0, 0)))
+    axes = model.add_operand(OperandType(OperandCode.TENSOR_INT32, (1,)))
+    keep = scalar(model, np.int32(1))
+    model.add_operation(OperationCode.MEAN, [x, axes, keep], [out])
+    model.identify_inputs_and_outputs([x, axes], [out])
+    model.finish()
+    names = [name] if name == REFERENCE else [name, REFERENCE]
+    made = nnapi.Execution(compiled(model, names))
+    made.set_input(0, array())
+    made.set_input(1, np.int32([axis]))
+    result = np.zeros(6, np.float32)
+    made.set_output(0, result)
+    if not is_there:
+        with pytest.raises(nnapi.Error, match="range") as caught:
+            made.compute()
+        assert caught.value.code is ResultCode.OP_FAILED
+        return
+    made.compute()
+    wanted = array().mean(axis=axis, keepdims=True)
+    assert made.get_output_operand_dimensions(0) == wanted.shape
+    np.testing.assert_allclose(result[: wanted.size], wanted.ravel())
+
+
+def test_runs_that_fail_keep_nothing_of_those_before():
+    compilation = compiled(finished((2, 0)))
+    before = []
+    for columns in (4, 5, 4, 4):
+        given = [np.ones((2, columns), np.float32), np.ones((2, 3), np.float32)]
+        made = nnapi.Execution(compilation)
+        for number, data in enumerate(given):
+            made.set_input(number, data, OperandType(FLOAT, data.shape))
+        made.set_output(0, np.zeros(16, np.float32))
+        with pytest.raises(nnapi.Error, match="broadcast"):
+            made.compute()
+        before.append(weakref.ref(given[0]))
+    del given, data, made
+    gc.collect()
+    assert sum(data() is not None for data in before) <= len({4, 5})
 
 
 def test_a_device_that_needs_what_is_computed_is_told_to_lack_the_operation():
