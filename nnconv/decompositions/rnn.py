@@ -13,7 +13,7 @@ from nnconv.decompositions.steps import Run, Scope, run_steps, zeros
 from nnconv.ir.builder import Builder
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Activation, Op
+from nnconv.ir.op import Activation, Op, Role
 from nnconv.ir.quant import dequantize
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops import elementwise as e
@@ -23,7 +23,6 @@ from nnconv.ops.reduce import ReduceMean
 from nnconv.ops.rnn import (
     LAYER_NORM_EPSILON,
     LSTM_GATES,
-    LSTM_STATES,
     Lstm,
     LstmOperands,
     Rnn,
@@ -299,23 +298,18 @@ def step_by_step(node: Node, b: Builder) -> Sequence[Value] | None:
         rows: Sequence[Value] = [b.add(Squeeze(axes=(time,)), [x])]
     else:
         rows = b.add_many(Unstack(axis=time, count=count), [x])
-    states = _STATES[type(op)]
-    operands = [*node.inputs, *[None] * (max(states) + 1 - len(node.inputs))]
-    single, outputs = op.replace(reverse=False), []
+    operands, outputs = node.operands(), []
+    single = op.replace(reverse=False)
     for row in reversed(rows) if op.reverse else rows:
         operands[0] = row
         output, *last = b.add_many(single, operands)
         outputs.append(output)
-        for place, value in zip(states, last, strict=True):
+        for place, value in zip(op.places(Role.STATE), last, strict=True):
             operands[place] = value
     if op.reverse:
         outputs.reverse()
     join = Unsqueeze(axes=(time,)) if count == 1 else Stack(axis=time)
     return [b.add(join, outputs), *last]
-
-
-_STATES: dict[type[Op], tuple[int, ...]] = {Lstm: LSTM_STATES, Rnn: (4,)}
-"""The places of the states among the operands."""
 
 
 def as_layer(node: Node, b: Builder) -> list[Value] | None:

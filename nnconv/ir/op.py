@@ -260,6 +260,11 @@ class Op:
         """What operand number ``index`` is for; the last declared one may stand many times."""
         return self.operands[min(index, len(self.operands) - 1)].role
 
+    @classmethod
+    def places(cls, role: Role) -> tuple[int, ...]:
+        """Which of the formal operands have a role."""
+        return tuple(i for i, operand in enumerate(cls.operands) if operand.role is role)
+
     @property
     def name(self) -> str:
         """The op's name: its class name."""

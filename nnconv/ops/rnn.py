@@ -72,13 +72,13 @@ class _Recurrent(Op):
             raise ValueError(f"input has rank {len(x.shape)}, must have 2 or 3")
         return x.shape[1] if self.time_major and len(x.shape) == 3 else x.shape[0]
 
-    def _results(self, types: Types, size: Dim, states: dict[int, Dim]) -> tuple[TensorType, ...]:
-        """The types of the sequence, of ``size`` features, and of states (operand: features)."""
+    def _results(self, types: Types, size: Dim, *states: Dim) -> tuple[TensorType, ...]:
+        """The types of the sequence, of ``size`` features, and of each state of its own."""
         x = operand_type(types, 0)
         batch = self._batch(x)
         shape = None if x.shape is None else (*x.shape[:-1], size)
         results = [TensorType(x.dtype, shape)]
-        for index, extent in states.items():
+        for index, extent in zip(self.places(Role.STATE), states, strict=True):
             given = types[index] if index < len(types) else None
             if given is None:
                 results.append(TensorType(x.dtype, (batch, extent)))
@@ -127,9 +127,6 @@ def extent_of(types: Types, index: int, dim: int) -> Dim:
 
 LSTM_GATES = "ifco"
 """The order of the gates of an Lstm: input, forget, cell, output."""
-
-LSTM_STATES = (18, 19)
-"""The places of the output and cell states among an Lstm's operands."""
 
 Given = TypeVar("Given")
 
@@ -238,7 +235,7 @@ class Lstm(_Recurrent):
         for operand, kind, shape in zip(self.operands[1:], types[1:], expected, strict=False):
             if kind is not None:
                 check_shape(kind, shape, operand.name)
-        return self._results(types, size, dict(zip(LSTM_STATES, (size, cells), strict=True)))
+        return self._results(types, size, size, cells)
 
 
 class Rnn(_Recurrent):
@@ -268,4 +265,4 @@ class Rnn(_Recurrent):
             kind = types[index] if index < len(types) else None
             if kind is not None:
                 check_shape(kind, shape, self.operands[index].name)
-        return self._results(types, units, {4: units})
+        return self._results(types, units, units)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -169,22 +169,27 @@ def test_steps(case: TfliteCase, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("time_major", [True, False])
+@pytest.mark.parametrize(("known", "runs"), [(3, (0, 2)), (0, (0,))], ids=["steps", "batch"])
 @pytest.mark.parametrize("make", [lstm, rnn])
 def test_states_stay_where_there_are_no_steps(
-    make: Callable[..., Callable[[Builder], list[Value]]], time_major: bool, tmp_path: Path
+    make: Callable[..., Callable[[Builder], list[Value]]],
+    known: int,
+    runs: Sequence[int],
+    time_major: bool,
+    tmp_path: Path,
 ) -> None:
     """onnxruntime's own nodes would give zeros for them."""
     b = Builder(Graph("open"))
-    b.graph.outputs = make(3, time_major=time_major)(b)
+    b.graph.outputs = make(known, time_major=time_major)(b)
     x, *states = b.graph.inputs
-    for value in (x, b.graph.outputs[0]):
-        dims = list(value.shape or ())
-        dims[0 if time_major else 1] = "steps"
-        value.type = value.type.with_shape(tuple(dims))
+    name, extent = ("steps", known) if known else ("batch", BATCH)
+    for value in (*b.graph.inputs, *b.graph.outputs):
+        dims = tuple(name if dim == extent else dim for dim in value.shape or ())
+        value.type = value.type.with_shape(dims)
     nnconv.save(Model([Signature("", b.graph)]), tmp_path / "open.onnx")
     session = onnx_session(tmp_path / "open.onnx")
     given = {v.name: np.full((BATCH, CELLS), 0.25, np.float32) for v in states}
-    for steps in (0, 2):
+    for steps in runs:
         data = np.ones(sequence(steps, DEPTH, time_major=time_major), np.float32)
         results, *last = session.run(None, {x.name: data, **given})
         assert results.shape == sequence(steps, CELLS, time_major=time_major)

@@ -13,7 +13,7 @@ from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.formats.onnx.weights import kept_apart
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
-from nnconv.ir.op import Activation
+from nnconv.ir.op import Activation, Role
 from nnconv.ir.types import Dim, TensorType, static_shape
 from nnconv.ops.rnn import Lstm, Rnn
 
@@ -191,7 +191,8 @@ def native(t: Target, node: Node, kind: str, inputs: Sequence[str], size: Dim) -
     last = [squeeze(t, name, 0) for name in results[1:]]
     if flat:
         return [last[0], *last]
-    if not isinstance(step_count(op, x), int):
+    steps = step_count(op, x)
+    if not isinstance(steps, int) or steps == 0:
         last = _kept(t, node, data, rest, last)
     return [time_first(t, op, x, squeeze(t, results[0], 1)), *last]
 
@@ -231,9 +232,8 @@ def without_elements(t: Target, node: Node) -> bool:
     if shape is None or 0 not in shape:
         return False
     t.set_real(y, t.const(np.zeros(shape, t.real_type(y).numpy)))
-    first = 18 if isinstance(node.op, Lstm) else 4
-    for index, value in enumerate(after, first):
-        before = node.inputs[index] if index < len(node.inputs) else None
+    for place, value in zip(node.op.places(Role.STATE), after, strict=True):
+        before = node.optional(place)
         if before is None:
             extents = static_shape(value.shape)
             assert extents is not None, "the result's shape is known, hence the state's"

@@ -12,18 +12,14 @@ import numpy as np
 
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Node, State, Value
+from nnconv.ir.op import Role
 from nnconv.ir.types import TensorType, static_shape
-from nnconv.ops.rnn import LSTM_STATES, Lstm, Rnn
+from nnconv.ops.rnn import Lstm, Rnn
 from nnconv.ops.shape import Reshape
 from nnconv.ops.svdf import QuantizedSvdf, Svdf
 
-_PLACES: dict[type, dict[int, int]] = {
-    Lstm: dict(zip(LSTM_STATES, (1, 2), strict=True)),
-    Rnn: {4: 1},
-    Svdf: {4: 1},
-    QuantizedSvdf: {4: 1},
-}
-"""The operands that are states, and the results that are what they become."""
+_KEEPERS = (Lstm, Rnn, Svdf, QuantizedSvdf)
+"""Behind the first of their results are what their states become."""
 
 
 def find_own_states(graph: Graph, states: Sequence[State]) -> dict[Value, Value]:
@@ -88,8 +84,10 @@ def _pair(
         if source is None or source.use_count != 1 or source in graph.outputs:
             return None
         result, maker = source, source.producer
-    places = _PLACES.get(type(use.node.op), {})
-    if maker is not use.node or places.get(use.index) != result.index:
+    op = use.node.op
+    if maker is not use.node or not isinstance(op, _KEEPERS) or not result.index:
+        return None
+    if op.places(Role.STATE)[result.index - 1] != use.index:
         return None
     if static_shape(outer.shape) is None or static_shape(outer.shape) != static_shape(result.shape):
         return None
