@@ -319,10 +319,15 @@ class Program:
         """Run a model that computes what its operations need beforehand: one after the other."""
         inputs, outputs = self._source.ends()
         values = dict(zip(inputs, arrays, strict=True))
-        for step in steps:
+        last = {place: n for n, step in enumerate(steps) for place in step.inputs}
+        last |= dict.fromkeys(outputs, len(steps))
+        for n, step in enumerate(steps):
             given = [values[place] for place in step.inputs]
             results = Program(step.source, (REFERENCE,)).run(given)
             values.update(zip(step.outputs, results, strict=True))
+            for place in (*step.inputs, *step.outputs):
+                if last.get(place, n) == n:  # nothing reads it any more
+                    values.pop(place, None)
         return [array for place in outputs if (array := values[place]) is not None]
 
     # ---------------------------------------------------------------- plans

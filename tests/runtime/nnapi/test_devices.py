@@ -1,7 +1,9 @@
 """What the devices make of a model, and what happens where one of them can't run it."""
 
 import gc
+import tracemalloc
 import weakref
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -328,6 +330,32 @@ def test_what_is_computed_beforehand_may_have_no_elements(size):
     made.compute()
     for number in range(2):
         assert made.get_output_operand_dimensions(number) == (size[0], size[1] // 2)
+
+
+def test_what_is_computed_beforehand_goes_once_it_is_read():
+    count, x = 60, np.ones((2, 1 << 14), np.float32)
+    model, inputs, moved = reshaped(x, ())
+    halves = [model.add_operand(OperandType(FLOAT, ())) for _ in range(2)]
+    settings = [scalar(model, np.int32(number)) for number in (0, 2)]
+    model.add_operation(OperationCode.SPLIT, [moved, *settings], halves)
+    chain = [halves[0], *(model.add_operand(OperandType(FLOAT, ())) for _ in range(count))]
+    for before, after in pairwise(chain):
+        model.add_operation(OperationCode.NEG, [before], [after])
+    model.identify_inputs_and_outputs(inputs, [chain[-1]])
+    model.finish()
+    made = nnapi.Execution(compiled(model))
+    made.set_input(0, x)
+    made.set_input(1, np.float32([2, x.shape[1]]))
+    result = np.zeros((1, x.shape[1]), np.float32)
+    made.set_output(0, result)
+    tracemalloc.start()
+    try:
+        made.compute()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(result, x[:1])
+    assert peak < count * result.nbytes / 2
 
 
 @pytest.mark.parametrize("name", DEVICES)
