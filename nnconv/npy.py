@@ -17,7 +17,10 @@ from typing import BinaryIO
 import numpy as np
 from numpy.lib import format as npy_format
 
-_BROKEN = (ValueError, EOFError, SyntaxError, TokenError, TypeError, LookupError, ArithmeticError)
+_UNREADABLE = (SyntaxError, TokenError, RecursionError)
+"""What Python raises on a header that isn't such a text, or one nested too deeply."""
+
+_BROKEN = (*_UNREADABLE, ValueError, EOFError, TypeError, LookupError, ArithmeticError)
 _BROKEN_ARCHIVE = (*_BROKEN, RuntimeError, zipfile.BadZipFile, zlib.error)
 """What numpy raises on files that aren't sound."""
 

@@ -167,6 +167,7 @@ def test_run_feeds_the_files_and_saves_the_outputs(path, device, arrays, tmp_pat
         (stated("{'descr': (), 'fortran_order': False, 'shape': ()}"), "is broken"),
         (stated("{'descr': '<f4', 'shape': ((((("), "is broken"),
         (stated("[" * 5000), "is broken"),
+        (stated("-" * 3000 + "1"), "is broken"),
         (stated(" " * 20000), "is broken"),
         (saved(np.array([{"code": "runs"}], object)), "holds Python objects"),
         (saved(np.zeros(2, [("a", "O")])), "holds Python objects"),
