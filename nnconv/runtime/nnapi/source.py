@@ -172,7 +172,8 @@ def _alone(model: Model, operation: Operation, inputs: Sequence[int]) -> Model:
         for listed in (operation.inputs, inputs, operation.outputs)
     )
     graph = Graph(operands, [Operation(operation.code, taken, results)], given, results)
-    return Model(graph, model.referenced, relaxed=model.relaxed)
+    refers = any(operand.lifetime is Lifetime.MODEL for operand in operands)
+    return Model(graph, model.referenced if refers else (), relaxed=model.relaxed)
 
 
 def _at_edge(operand: Operand, lifetime: Lifetime) -> Operand:
