@@ -304,7 +304,7 @@ def step_by_step(node: Node, b: Builder) -> Sequence[Value] | None:
         operands[0] = row
         output, *last = b.add_many(single, operands)
         outputs.append(output)
-        for place, value in zip(op.places(Role.STATE), last, strict=True):
+        for place, value in zip(op.places_of(Role.STATE), last, strict=True):
             operands[place] = value
     if op.reverse:
         outputs.reverse()

@@ -261,7 +261,7 @@ class Op:
         return self.operands[min(index, len(self.operands) - 1)].role
 
     @classmethod
-    def places(cls, role: Role) -> tuple[int, ...]:
+    def places_of(cls, role: Role) -> tuple[int, ...]:
         """Which of the formal operands have a role."""
         return tuple(i for i, operand in enumerate(cls.operands) if operand.role is role)
 

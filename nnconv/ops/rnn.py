@@ -78,7 +78,7 @@ class _Recurrent(Op):
         batch = self._batch(x)
         shape = None if x.shape is None else (*x.shape[:-1], size)
         results = [TensorType(x.dtype, shape)]
-        for index, extent in zip(self.places(Role.STATE), states, strict=True):
+        for index, extent in zip(self.places_of(Role.STATE), states, strict=True):
             given = types[index] if index < len(types) else None
             if given is None:
                 results.append(TensorType(x.dtype, (batch, extent)))

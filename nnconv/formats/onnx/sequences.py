@@ -232,7 +232,7 @@ def without_elements(t: Target, node: Node) -> bool:
     if shape is None or 0 not in shape:
         return False
     t.set_real(y, t.const(np.zeros(shape, t.real_type(y).numpy)))
-    for place, value in zip(node.op.places(Role.STATE), after, strict=True):
+    for place, value in zip(node.op.places_of(Role.STATE), after, strict=True):
         before = node.optional(place)
         if before is None:
             extents = static_shape(value.shape)

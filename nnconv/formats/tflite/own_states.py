@@ -87,7 +87,7 @@ def _pair(
     op = use.node.op
     if maker is not use.node or not isinstance(op, _KEEPERS) or not result.index:
         return None
-    if op.places(Role.STATE)[result.index - 1] != use.index:
+    if op.places_of(Role.STATE)[result.index - 1] != use.index:
         return None
     if static_shape(outer.shape) is None or static_shape(outer.shape) != static_shape(result.shape):
         return None
