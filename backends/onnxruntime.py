@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from nnconv.backends.limits import DeadlineError, current_limits
 
 from nnconv.errors import BackendError, InvalidModelError, UsageError
 from nnconv.formats import detect, read_model
+from nnconv.formats.onnx.notes import noted_names, noted_quants, noted_states
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Model
 from nnconv.ir.quant import Quant
@@ -234,7 +234,7 @@ class OnnxRuntimeExecutable(Executable):
 
     def _read_interface(self, content: bytes | str) -> None:
         notes = self._session.get_modelmeta().custom_metadata_map
-        quants = _note(notes, "nnconv.quantization", {})
+        quants = noted_quants(notes)
         taken, given = self._session.get_inputs(), self._session.get_outputs()
         ranked = all(argument.shape for argument in (*taken, *given))
         unranked = frozenset() if ranked else _unranked(content)
@@ -245,20 +245,16 @@ class OnnxRuntimeExecutable(Executable):
             name: self._info(o, quants, unranked)._replace(name=name)
             for name, o in zip(self._results, given, strict=True)
         }
-        self.states = tuple(
-            StateInfo(inputs[s["input"]], s["output"], _initial(inputs[s["input"]], s["initial"]))
-            for s in _note(notes, "nnconv.states", [])
-            if s["input"] in inputs and s["output"] in outputs
-        )
+        self.states = tuple(_states(notes, inputs, outputs))
         read = {state.input.name for state in self.states}
         written = {state.output for state in self.states}
         self.inputs = tuple(info for name, info in inputs.items() if name not in read)
         self.outputs = tuple(info for name, info in outputs.items() if name not in written)
-        names = _note(notes, "nnconv.signature", {}).get("inputs", {})
+        names = noted_names(notes, "inputs")
         self._aliases = aliases(list(names.items()), self.inputs)
 
     def _info(
-        self, argument: Any, quants: Mapping[str, Any], unranked: Collection[str]
+        self, argument: Any, quants: Mapping[str, Quant], unranked: Collection[str]
     ) -> TensorInfo:
         dtype = _DTYPES.get(argument.type)
         if dtype is None:
@@ -268,7 +264,10 @@ class OnnxRuntimeExecutable(Executable):
         shape: Shape = None
         if argument.name not in unranked:
             shape = tuple(d if isinstance(d, int | str) else None for d in argument.shape or ())
-        return TensorInfo(argument.name, dtype, shape, _quant(quants.get(argument.name)))
+        quant = quants.get(argument.name)
+        if quant is not None and (quant.axis is not None or not dtype.is_integer):
+            quant = None
+        return TensorInfo(argument.name, dtype, shape, quant)
 
     def _execute(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         if self._needs_elements and not all(array.size for array in feeds.values()):
@@ -400,24 +399,19 @@ def _has_halves(graph: Graph) -> bool:
     return any(value.dtype is DType.FLOAT16 for value in (*graph.inputs, *values))
 
 
-def _note(notes: Mapping[str, str], key: str, default: Any) -> Any:
-    """One of nnconv's entries of a file's metadata; the default where it is absent or not ours."""
-    try:
-        found = json.loads(notes[key]) if key in notes else default
-    except json.JSONDecodeError:
-        return default
-    return found if isinstance(found, type(default)) else default
-
-
-def _quant(stated: Any) -> Quant | None:
-    if not stated or len(stated["scale"]) != 1:
-        return None
-    return Quant.per_tensor(stated["scale"][0], stated["zero_point"][0])
-
-
-def _initial(info: TensorInfo, stated: Any) -> np.ndarray:
-    shape = tuple(d if isinstance(d, int) else 1 for d in info.shape or ())
-    return np.broadcast_to(np.asarray(stated, info.dtype.numpy), shape)
+def _states(
+    notes: Mapping[str, str], inputs: Mapping[str, TensorInfo], outputs: Mapping[str, TensorInfo]
+) -> Iterator[StateInfo]:
+    """The states that a file notes of its own inputs and outputs."""
+    for noted in noted_states(notes):
+        info = inputs.get(noted.input)
+        if info is None or noted.output not in outputs:
+            continue
+        initial = noted.begin(
+            info.dtype, tuple(d if isinstance(d, int) else 1 for d in info.shape or ())
+        )
+        if initial is not None:
+            yield StateInfo(info, noted.output, initial)
 
 
 def has_exact_byte_sums(flags: str | None = None) -> bool:

@@ -84,10 +84,24 @@ def test_file_that_runs_as_it_is_takes_no_other_interface(tmp_path):
         compile_for(add(tmp_path / "add.onnx"), input_shapes={"q": (2,)})
 
 
-@pytest.mark.parametrize("text", ["not json", "[1]", "3"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("not json", "[1]", "3", "[" * 100_000, "1" * 5000, '[["x", "y"]]', '["x"]', "[null]"),
+        *('{"a": 1}', '{"a": "x"}', '{"a": [1]}', '{"inputs": 3}', '{"inputs": {"x": [1]}}'),
+        '{"a": {"scale": [1], "zero_point": [1e999]}}',
+        '[{"input": "a"}]',
+        '[{"input": ["a"], "output": "c", "initial": 0}]',
+        '[{"input": "a", "output": "c", "initial": {"x": 1}}]',
+        '[{"input": "a", "output": "c", "initial": [1, 2, 3, 4, 5]}]',
+    ],
+)
 def test_metadata_that_is_not_ours_is_left_alone(tmp_path, text):
-    path = add(tmp_path / "add.onnx", nnconv_signature=text, nnconv_quantization=text)
-    assert len(compile_for(path).inputs) == 2
+    notes = dict.fromkeys(("nnconv_signature", "nnconv_quantization", "nnconv_states"), text)
+    path = add(tmp_path / "add.onnx", **notes)
+    assert [info.quant for info in compile_for(path).inputs] == [None, None]
+    (signature,) = nnconv.load(path).signatures
+    assert (len(signature.inputs), signature.states) == (2, ())
 
 
 def test_quantization_of_the_interface_survives_in_the_file(tmp_path):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Signature, State, Value
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import TensorType, static_shape
@@ -32,24 +33,32 @@ def restore(plain: Signature, metadata: Mapping[str, str]) -> Signature:
             continue
         if value.dtype.is_integer:
             value.type = TensorType(value.dtype, value.shape, quant)
-    states = _states(_entry(metadata, STATES, list), inputs, outputs)
+    states = _states(metadata, inputs, outputs)
     if states:
         first = len(plain.graph.inputs) - len(states)
         if [s.input for s in states] != plain.graph.inputs[first:]:
             states = []
     counts = len(plain.graph.inputs) - len(states), len(plain.graph.outputs) - len(states)
-    noted = _entry(metadata, SIGNATURE, dict) or {}
-    called = {
-        side: {str(tensor): str(name) for name, tensor in _mapping(noted.get(side)).items()}
+    taken, given = (
+        {tensor: name for name, tensor in noted_names(metadata, side).items()}
         for side in ("inputs", "outputs")
-    }
+    )
     return Signature(
-        str(noted.get("key", "")),
+        str(_mapping(_entry(metadata, SIGNATURE, dict)).get("key", "")),
         plain.graph,
-        tuple(called["inputs"].get(n, n) for n in plain.input_names[: counts[0]]),
-        tuple(called["outputs"].get(n, n) for n in plain.output_names[: counts[1]]),
+        tuple(taken.get(n, n) for n in plain.input_names[: counts[0]]),
+        tuple(given.get(n, n) for n in plain.output_names[: counts[1]]),
         tuple(states),
     )
+
+
+def noted_names(metadata: Mapping[str, str], side: str) -> dict[str, str]:
+    """The tensors of the file by the names that a signature has for its ``inputs`` or ``outputs``.
+
+    Those are the two that ``side`` may be.
+    """
+    noted = _mapping(_mapping(_entry(metadata, SIGNATURE, dict)).get(side))
+    return {name: str(tensor) for name, tensor in noted.items()}
 
 
 def noted_source(metadata: Mapping[str, str]) -> str:
@@ -91,23 +100,58 @@ def noted_quants(metadata: Mapping[str, str]) -> dict[str, Quant]:
                 found[name] = Quant.per_tensor(float(scale[0]), int(zero_point[0]))
             elif "axis" in entry and len(scale) == len(zero_point):
                 points = [int(point) for point in zero_point]
-                found[name] = Quant.per_channel(scale, points, axis=int(entry["axis"]))
-        except (LookupError, TypeError, ValueError):
+                scales = [float(number) for number in scale]
+                found[name] = Quant.per_channel(scales, points, axis=int(entry["axis"]))
+        except (LookupError, TypeError, ValueError, OverflowError):
             continue
     return found
 
 
-def _states(noted: Any, inputs: Mapping[str, Value], outputs: Mapping[str, Value]) -> list[State]:
-    states = []
-    for entry in noted or ():
+class NotedState(NamedTuple):
+    """A state as a file notes it.
+
+    Attributes:
+        input, output: their names.
+        initial: what it begins with; a number stands for all elements.
+        name: its own.
+    """
+
+    input: str
+    output: str
+    initial: Any
+    name: str
+
+    def begin(self, dtype: DType, shape: tuple[int, ...]) -> np.ndarray | None:
+        """What the state begins with; None where that is no array of the type and shape."""
+        try:
+            return np.broadcast_to(np.asarray(self.initial, dtype.numpy), shape)
+        except (TypeError, ValueError, OverflowError):
+            return None
+
+
+def noted_states(metadata: Mapping[str, str]) -> list[NotedState]:
+    """The states that are noted, as far as they name an input and an output."""
+    found = []
+    for entry in _entry(metadata, STATES, list) or ():
         fields = _mapping(entry)
-        before, after = inputs.get(fields.get("input", "")), outputs.get(fields.get("output", ""))
+        before, after = fields.get("input"), fields.get("output")
+        if isinstance(before, str) and isinstance(after, str) and "initial" in fields:
+            name = str(fields.get("name", before))
+            found.append(NotedState(before, after, fields["initial"], name))
+    return found
+
+
+def _states(
+    metadata: Mapping[str, str], inputs: Mapping[str, Value], outputs: Mapping[str, Value]
+) -> list[State]:
+    states = []
+    for noted in noted_states(metadata):
+        before, after = inputs.get(noted.input), outputs.get(noted.output)
         shape = None if before is None else static_shape(before.shape)
         if before is None or after is None or shape is None:
             return []
-        try:
-            initial = np.broadcast_to(np.asarray(fields.get("initial"), before.dtype.numpy), shape)
-        except (TypeError, ValueError, OverflowError):
+        initial = noted.begin(before.dtype, shape)
+        if initial is None:
             return []
-        states.append(State(before, after, initial, str(fields.get("name", before.name))))
+        states.append(State(before, after, initial, noted.name))
     return states
