@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nnconv.errors import plural
-from nnconv.formats.json_check import JsonError
+from nnconv.formats.json_schema import JsonError
 
 MOST_INLINE = 16
 """Constants of so many elements stand in the JSON, so that a person can read the graph."""

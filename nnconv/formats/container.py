@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from nnconv.errors import InvalidModelError
 from nnconv.formats.atomic import replacing
 from nnconv.formats.constants import Array, Place, Tensors, in_base64
-from nnconv.formats.json_check import JsonError, compile_schema, parse_json
+from nnconv.formats.json_schema import JsonError, compile_schema, parse_json
 from nnconv.formats.safetensors import chunks, map_file, parse
 from nnconv.schemas import read_schema
 

@@ -20,7 +20,7 @@ from nnconv.formats.hints import open_names, shapes_hint
 from nnconv.formats.refusals import NotExportable, item_of, one_each
 from nnconv.formats.written import Written
 from nnconv.ir.builder import Builder, Means
-from nnconv.ir.dtype import DType, endless
+from nnconv.ir.dtype import DType, overflow_notes
 from nnconv.ir.graph import Graph, Node, Value, unique_names
 from nnconv.ir.op import Activation, Op, Role
 from nnconv.ir.types import static_shape
@@ -239,9 +239,10 @@ class GraphExport(ABC):
         results = self.file.evaluate(node, arrays)
         if isinstance(node.op, Cast) and node.op.dtype.is_float:
             (before,), (after,) = arrays, results
-            name = node.operand(0).name
-            if before is not None and (text := endless(name, before, after, self.format_name)):
-                self.note(text)
+            if before is not None:
+                name = node.operand(0).name
+                for text in overflow_notes(name, before, after, self.format_name):
+                    self.note(text)
         return results
 
     def open_hint(self, node: Node) -> str:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nnconv.errors import InvalidModelError, plural
-from nnconv.formats.json_check import JsonError, compile_schema, parse_json
+from nnconv.formats.json_schema import JsonError, compile_schema, parse_json
 from nnconv.formats.stored import Storage, stored_chunks
 
 MOST_HEADER_BYTES = 100_000_000

@@ -114,14 +114,16 @@ def given_as(name: str, data: np.ndarray, dtype: DType) -> np.ndarray:
     return array
 
 
-def endless(name: str, wide: np.ndarray, narrow: np.ndarray, format_name: str) -> str:
-    """What to tell of numbers that became infinite in a narrower type; empty if none did."""
+def overflow_notes(name: str, wide: np.ndarray, narrow: np.ndarray, format_name: str) -> list[str]:
+    """What to tell of numbers that became infinite in a narrower type, if any did."""
     if not np.any(np.isinf(narrow) & np.isfinite(wide)):
-        return ""
-    return (
-        f"`{name}` has numbers beyond {narrow.dtype}, in which {format_name} computes: they become "
-        "infinite"
-    )
+        return []
+    return [
+        (
+            f"`{name}` has numbers beyond {narrow.dtype}, in which {format_name} computes: they "
+            "become infinite"
+        )
+    ]
 
 
 FLOATS = frozenset({DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64})

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
-from nnconv.ir.dtype import DType, endless
+from nnconv.ir.dtype import DType, overflow_notes
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.types import TensorType
 from nnconv.ops import elementwise as e
@@ -49,8 +49,7 @@ class NarrowNumbersPass(Pass):
                     readers = (use.node for use in value.uses)
                     self.lost += ((value, node) for node in readers if isinstance(node.op, _SUMS))
                 elif before is not None and after is not None and value.dtype.is_float:
-                    text = endless(value.name, before, after, "NNAPI")
-                    self.notes += [text] if text else []
+                    self.notes += overflow_notes(value.name, before, after, "NNAPI")
                 value.replace_all_uses_with(narrow)
                 graph.replace_output(value, narrow)
                 modified = True

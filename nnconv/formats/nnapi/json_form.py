@@ -22,7 +22,7 @@ from nnconv.formats.constants import (
     shortest,
 )
 from nnconv.formats.container import check_places
-from nnconv.formats.json_check import JsonError, each
+from nnconv.formats.json_schema import JsonError, each
 from nnconv.formats.marks import KEYS
 from nnconv.formats.nnapi.types import (
     NUMPY,

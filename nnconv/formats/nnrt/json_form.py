@@ -18,7 +18,7 @@ from nnconv.formats.constants import (
     read_constant,
 )
 from nnconv.formats.container import check_places
-from nnconv.formats.json_check import JsonError, each
+from nnconv.formats.json_schema import JsonError, each
 from nnconv.formats.marks import KEYS
 from nnconv.formats.nnrt.types import NEWEST, NUMPY, STORAGE, DataType, OperationType, TensorType
 from nnconv.formats.nnrt.wire import BITS, Graph, Operation, QuantParams, Tensor

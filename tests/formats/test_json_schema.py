@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nnconv.formats.json_check import JsonError, compile_schema, parse_json
+from nnconv.formats.json_schema import JsonError, compile_schema, parse_json
 from nnconv.formats.nnapi import file as nnapi
 from nnconv.formats.nnrt import file as nnrt
 from support import nnapi_models, nnrt_models
