@@ -34,6 +34,7 @@ SLOPES = {
     "large": np.array([0.1, 2.5, -1.5, 0.2, 0.9], np.float32),
     "single": np.full(5, 0.25, np.float32),
     "endless": np.array([0.1, np.inf, -np.inf, 0.2, 0.9], np.float32),
+    "all endless": np.full(5, np.inf, np.float32),
 }
 PRELU_SPECIALS = np.repeat(
     np.array([[np.nan], [np.inf], [-np.inf], [0], [2], [-3]], np.float32), 5, axis=1

@@ -23,10 +23,10 @@ def sloped(t: Target, x: Value, slope: Value, y: Value) -> str:
     """
     name, factor = t.real(x), t.real(slope)
     slopes = constant_reals(slope)
-    if slopes is not None and slopes.size and bool((slopes == slopes.flat[0]).all()):
-        return t.node("LeakyRelu", [name], alpha=float(slopes.flat[0]))
     if slopes is not None and not np.isfinite(slopes).all():  # the other forms multiply 0 by them
         return t.node("PRelu", [name, factor])
+    if slopes is not None and slopes.size and bool((slopes == slopes.flat[0]).all()):
+        return t.node("LeakyRelu", [name], alpha=float(slopes.flat[0]))
     # In a convolutional net x + (1 - slope) * Relu(-x) is two passes in onnxruntime's blocked
     # layout: a convolution takes the Relu in, another one the Add. With finite activations it is
     # exact for x >= 0, and as near as (1 + slope) * 2**-24 of x else.
