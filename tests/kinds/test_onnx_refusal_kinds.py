@@ -63,6 +63,38 @@ def test_every_unknown_onnx_op_is_named_at_once(suffix: str, tmp_path: Path) -> 
     assert nothing_written(tmp_path)
 
 
+def test_what_cannot_be_is_named_in_each_body_of_each_node(tmp_path: Path) -> None:
+    """NonZero has no form in NNAPI; in each body it is the first node."""
+    bodies = [
+        helper.make_graph(
+            [
+                node("NonZero", ["x"], [f"places{number}"]),
+                node("Cast", [f"places{number}"], [f"numbers{number}"], to=TensorProto.FLOAT),
+            ],
+            "body",
+            [],
+            [info(f"numbers{number}", FLOAT, [2, "n"])],
+        )
+        for number in range(4)
+    ]
+    nodes = [
+        node("If", ["flag"], [name], then_branch=bodies[first], else_branch=bodies[first + 1])
+        for name, first in (("a", 0), ("b", 2))
+    ]
+    inputs = [info("x", FLOAT, [3, 4]), info("flag", "bool", [])]
+    model = onnx_model(nodes, inputs, [info(name, FLOAT, [2, "n"]) for name in "ab"])
+    source = tmp_path / "model.onnx"
+    source.write_bytes(model.SerializeToString())
+    with pytest.raises(UnsupportedError) as caught:
+        nnconv.convert(source, tmp_path / "result.nnapi")
+    assert [item.where for item in caught.value.items] == [
+        f"node #{number} (`{name}`) If, {branch} op #0 NonZero (`places{2 * number + place}`)"
+        for number, name in enumerate("ab")
+        for place, branch in enumerate(("then_branch", "else_branch"))
+    ]
+    assert nothing_written(tmp_path)
+
+
 @pytest.mark.parametrize("suffix", ["nnapi", "nnrt"])
 def test_what_reads_a_result_that_cannot_be_is_not_named(suffix: str, tmp_path: Path) -> None:
     """NonZero has no form there; a Cast of its places would have, and isn't at fault."""

@@ -358,14 +358,17 @@ class GraphImport:
 
     # ---------------------------------------------------------------- bodies
 
-    def inner(self, what: str, *, inlined: bool = False) -> GraphImport:
-        """An import inside this one: of a body, or, ``inlined``, of a branch that always runs."""
+    def inner(self, source: Source, name: str, *, inlined: bool = False) -> GraphImport:
+        """An import inside this one: of a node's body of that name.
+
+        One that is ``inlined`` is a branch that always runs.
+        """
         if self.depth >= DEEPEST:
             raise self.fail(f"bodies are more than {DEEPEST} deep inside each other")
         return GraphImport(
             self.file,
             graph=self.graph if inlined else None,
-            label=f"{self.label}{what}, ",
+            label=f"{source.where} {source.node.op_type}, {name}, ",
             parent=self,
             opsets=self.opsets,
             depth=self.depth + 1,

@@ -41,7 +41,7 @@ def import_if(src: Source) -> None:
     if told is not None and len(told) == 1 and isinstance(told[0], int):
         _inline(src, names[0 if told[0] else 1])
         return
-    scopes = [src.scope.inner(name) for name in names]
+    scopes = [src.scope.inner(src, name) for name in names]
     failures: dict[str, InvalidModelError] = {}
     refused: list[UnsupportedItem] = []
     for name, scope in zip(names, scopes, strict=True):
@@ -74,7 +74,7 @@ def import_if(src: Source) -> None:
 
 def _inline(src: Source, name: str) -> None:
     """Let a branch run always."""
-    outputs = src.scope.inner(name, inlined=True).import_body(src.graph(name))
+    outputs = src.scope.inner(src, name, inlined=True).import_body(src.graph(name))
     _check_count(src, outputs)
     for index, value in enumerate(outputs):
         src.bind(index, value)
@@ -154,7 +154,7 @@ def import_loop(src: Source) -> None:
         condition = None
 
     def make(types: Sequence[TensorType]) -> Turn:
-        scope = src.scope.inner("body")
+        scope = src.scope.inner(src, "body")
         names = [info.name for info in body.inputs]
         counter = scope.add_input(names[0], COUNTER)
         if condition is None:  # what the body says of it then counts for nothing
@@ -244,7 +244,7 @@ def import_scan(src: Source) -> None:
         limit = src.const(np.asarray(known, np.int64))
 
     def make(types: Sequence[TensorType]) -> Turn:
-        scope = src.scope.inner("body")
+        scope = src.scope.inner(src, "body")
         counter = scope.add_input("", COUNTER)
         builder = Builder(scope.graph, origin=src.builder.origin)
         names = [info.name for info in body.inputs]
