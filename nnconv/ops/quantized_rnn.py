@@ -7,7 +7,7 @@ from typing import ClassVar
 from nnconv.ir.dtype import DType
 from nnconv.ir.op import Op, Operand, QuantRule, Role, Types, op_class, operand_type
 from nnconv.ir.types import TensorType
-from nnconv.ops.rnn import check_shape, extent_of
+from nnconv.ops.rnn import LSTM_GATES, check_shape, extent_of
 
 _CODES = frozenset({DType.INT8})
 _WIDE = frozenset({DType.INT16})
@@ -45,15 +45,15 @@ class QuantizedLstm(Op):
 
     operands: ClassVar[tuple[Operand, ...]] = (
         Operand("x", _CODES),
-        *(_weights(f"input weights {g}", _CODES, optional=g == "i") for g in "ifco"),
-        *(_weights(f"recurrent weights {g}", _CODES, optional=g == "i") for g in "ifco"),
+        *(_weights(f"input weights {g}", _CODES, optional=g == "i") for g in LSTM_GATES),
+        *(_weights(f"recurrent weights {g}", _CODES, optional=g == "i") for g in LSTM_GATES),
         *(_weights(f"peephole {g}", _WIDE) for g in "ifo"),
-        *(_weights(f"bias {g}", _SUMS) for g in "ifco"),
+        *(_weights(f"bias {g}", _SUMS) for g in LSTM_GATES),
         _weights("projection", _CODES),
         _weights("projection bias", _SUMS),
         Operand("h", _CODES, Role.STATE),
         Operand("c", _WIDE, Role.STATE),
-        *(_weights(f"normalization {g}", _WIDE) for g in "ifco"),
+        *(_weights(f"normalization {g}", _WIDE) for g in LSTM_GATES),
     )
     quant_rule: ClassVar[QuantRule] = QuantRule.EXACT
 
@@ -71,7 +71,7 @@ class QuantizedLstm(Op):
     projection_clip: int = 0
 
     def infer(self, types: Types) -> tuple[TensorType, ...]:
-        x, h, c = (operand_type(types, i) for i in (0, 18, 19))
+        x, h, c = (operand_type(types, i) for i in (0, *self.places_of(Role.STATE)))
         batch = x.shape[0] if x.shape else None
         depth = x.shape[-1] if x.shape else None
         cells, size = extent_of(types, 2, 0), extent_of(types, 6, 1)

@@ -14,18 +14,21 @@ ACTIVATIONS = {
 }
 """By number; other operations have other numbers for theirs."""
 
-INPUT_WEIGHTS = tuple(f"input_to_{gate}_weights" for gate in ("input", "forget", "cell", "output"))
+GATES = ("input", "forget", "cell", "output")
+"""The gates in the order of an Lstm."""
+
+INPUT_WEIGHTS = tuple(f"input_to_{gate}_weights" for gate in GATES)
 LSTM_OPERANDS = (
     "input",
     *INPUT_WEIGHTS,
-    *(f"recurrent_to_{gate}_weights" for gate in ("input", "forget", "cell", "output")),
+    *(f"recurrent_to_{gate}_weights" for gate in GATES),
     *(f"cell_to_{gate}_weights" for gate in ("input", "forget", "output")),
-    *(f"{gate}_bias" for gate in ("input_gate", "forget_gate", "cell_gate", "output_gate")),
+    *(f"{gate}_gate_bias" for gate in GATES),
     "projection_weights",
     "projection_bias",
     "output_state_in",
     "cell_state_in",
-    *(f"{gate}_layer_norm_weights" for gate in ("input", "forget", "cell", "output")),
+    *(f"{gate}_layer_norm_weights" for gate in GATES),
 )
 """What an Lstm of the IR takes, in order, under the names of LSTM."""
 

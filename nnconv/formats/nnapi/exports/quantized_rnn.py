@@ -6,7 +6,7 @@ import numpy as np
 
 from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi.exporter import Exporter, Input, Target
-from nnconv.formats.nnapi.gates import LSTM_OPERANDS, scale_of
+from nnconv.formats.nnapi.gates import GATES, LSTM_OPERANDS, scale_of
 from nnconv.formats.nnapi.types import OperandCode
 from nnconv.formats.nnapi.wire import Lifetime
 from nnconv.ir.graph import Node, Value
@@ -42,7 +42,7 @@ def export_quantized_lstm(node: Node, t: Target) -> None:
         if value is not None:
             inputs[name] = _symmetric(t, value) if name in _SYMMETRIC else value
     x = scale_of(given[0])
-    for place, gate in enumerate(("input", "forget", "cell", "output")):
+    for place, gate in enumerate(GATES):
         scale = scale_of(given[1 + place]) * x / op.input_scales[place]
         inputs[f"{gate}_intermediate_scale"] = scale
     last = np.float32(op.projection_clip * scale_of(state))  # not less than the code

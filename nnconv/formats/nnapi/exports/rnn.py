@@ -12,7 +12,7 @@ import numpy as np
 from nnconv.formats.indexed import Ref
 from nnconv.formats.nnapi import alike
 from nnconv.formats.nnapi.exporter import Exporter, Input, Target
-from nnconv.formats.nnapi.gates import ACTIVATIONS, LSTM_OPERANDS
+from nnconv.formats.nnapi.gates import ACTIVATIONS, GATES, LSTM_OPERANDS
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Activation, Op
@@ -164,7 +164,7 @@ def _lstm_of_16_bits(node: Node, t: Target) -> None:
         "output_in": node.operand(18),
         "cell_state_in": node.operand(19),
     }
-    for gate, name in enumerate(("input", "forget", "cell", "output")):
+    for gate, name in enumerate(GATES):
         weights, recurrent = node.operand(1 + gate), node.operand(5 + gate)
         of_input, of_last = _as_named(t, weights, recurrent)
         inputs[f"input_to_{name}_weights"] = of_input
@@ -192,27 +192,25 @@ def export_lstm(node: Node, t: Target) -> None:
         _lstm_of_16_bits(node, t)
         return
     x = _check(node, t, op)
-    given = node.operands()
-    inputs: dict[str, Input] = dict(zip(LSTM_OPERANDS, given, strict=True))
+    given = LstmOperands(node.inputs)
+    inputs: dict[str, Input] = dict(zip(LSTM_OPERANDS, node.operands(), strict=True))
     weights, recurrent = node.operand(2), node.operand(6)
     cells, size = (weights.shape or (None,))[0], (recurrent.shape or (None, None))[1]
     for name, extent in (("output_state_in", size), ("cell_state_in", cells)):
         if inputs[name] is None:
             inputs[name] = _zeros(t, x, op, extent)
-    for gate, value in zip(("forget", "cell", "output"), given[13:16], strict=True):
-        if value is None:
+    for gate, own, bias in zip(GATES, given.weights, given.biases, strict=True):
+        if own is not None and bias is None:
             if not isinstance(cells, int):
                 raise t.refused("the number of its cells isn't known")
             inputs[f"{gate}_gate_bias"] = t.const(np.zeros(cells, x.dtype.numpy))
-    if given[1] is not None and given[12] is None and isinstance(cells, int):
-        inputs["input_gate_bias"] = t.const(np.zeros(cells, x.dtype.numpy))
     inputs.update(
         activation=_activation(t, op.activation),
         cell_clip=op.cell_clip,
         projection_clip=op.projection_clip,
     )
     if isinstance(cells, int) and _is_step(t, x):
-        gates = 3 if given[1] is None else 4
+        gates = 3 if given.weights[0] is None else 4
         scratch = t.temp(TensorType(x.dtype, (*(x.shape or ())[:1], cells * gates)))
         output, *states = (t.declare(v) for v in node.outputs)
         named = {name: v for name, v in inputs.items() if v is not None or "norm" not in name}

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnconv.errors import plural
-from nnconv.formats.nnapi.gates import ACTIVATIONS, INPUT_WEIGHTS, LSTM_OPERANDS, scale_of
+from nnconv.formats.nnapi.gates import ACTIVATIONS, GATES, INPUT_WEIGHTS, LSTM_OPERANDS, scale_of
 from nnconv.formats.nnapi.importer import Importer, Source
 from nnconv.ir.graph import Value
 from nnconv.ir.op import Activation
@@ -165,9 +165,6 @@ def import_16_bit_lstm(s: Source) -> None:
     s.bind(1, output)
 
 
-_GATES = ("input", "forget", "cell", "output")
-
-
 def import_quantized_lstm(s: Source) -> None:
     """QUANTIZED_LSTM: int8 data, a 16-bit cell state."""
     operands = [s.optional(name) for name in LSTM_OPERANDS]
@@ -181,7 +178,7 @@ def import_quantized_lstm(s: Source) -> None:
         raise s.fail(
             f"the cell's scale is {scale_of(cell):g}, must be a power of two, at most 2**-9"
         )
-    gates = [s.float(f"{gate}_intermediate_scale") for gate in _GATES]
+    gates = [s.float(f"{gate}_intermediate_scale") for gate in GATES]
     has_projection = operands[16] is not None
     hidden = s.float("hidden_state_scale") if has_projection else result.scale[0]
     point = s.int("hidden_state_zero_point") if has_projection else result.zero_point[0]
