@@ -33,6 +33,9 @@ from nnconv.runtime.core.forms import Forms
 Shapes: TypeAlias = "tuple[tuple[int, ...] | None, ...]"
 """The shape of each input of a run; None for one that is left out."""
 
+Run: TypeAlias = "Callable[[Sequence[np.ndarray | None]], list[np.ndarray]]"
+"""Gives the outputs for inputs, None for those that are left out."""
+
 MOST_PLANS = 8
 """How many combinations of shapes are kept ready."""
 
@@ -84,6 +87,9 @@ class Source(Protocol):
     def steps(self) -> Sequence[Step]:
         """Its operations, as they can run one after the other."""
 
+    def control(self) -> Control | None:
+        """How bodies make up a model of one operation; None where there are none."""
+
     def fingerprint(self) -> bytes:
         """What tells the model from others."""
 
@@ -104,11 +110,27 @@ class Step(NamedTuple):
     outputs: Sequence[int]
 
 
+class Control(NamedTuple):
+    """An operation that runs bodies.
+
+    Attributes:
+        bodies: the models that they are.
+        run: gives the outputs for inputs, and for what runs each of the bodies.
+    """
+
+    bodies: Sequence[Source]
+    run: Callable[[Sequence[np.ndarray | None], Sequence[Run]], list[np.ndarray]]
+
+
 def readable(source: Source) -> bool:
     """Whether the reference runs a model of one operation, once it knows its inputs."""
     try:
         source.read()
     except UnsupportedError:
+        control = source.control()
+        if control is not None:
+            bodies = dict.fromkeys(control.bodies)  # one may be there twice
+            return all(readable(step.source) for body in bodies for step in body.steps())
         return source.known_shapes() is None or bool(source.frozen(1))
     except NnconvError:
         pass  # no device gives it a meaning; that is for the run to tell
@@ -194,6 +216,8 @@ class Program:
         if shapes is None:
             return  # its plans are made once the shapes are known
         found = self._plan_for(shapes)
+        if isinstance(found, UnsupportedError) and not self._may_freeze():
+            raise NoDeviceError(found.message)
         if isinstance(found, NoDeviceError):
             raise found
 
@@ -266,6 +290,9 @@ class Program:
             reason = plan.with_traceback(None)  # it is kept, and so would be what all runs held
             if REFERENCE not in self.devices or isinstance(reason, InvalidModelError):
                 raise reason
+            control = self._source.control()
+            if control is not None:  # freezing makes constants of nothing that bodies read
+                return self._run_bodies(control, arrays, reason)
             return self._run_frozen(arrays, reason)
         try:
             return plan.run(given)
@@ -310,6 +337,16 @@ class Program:
             raise reason
         try:
             return self._run_steps(steps, arrays)
+        except UnsupportedError as error:
+            raise reason from error
+
+    def _run_bodies(
+        self, control: Control, arrays: Sequence[np.ndarray | None], reason: NnconvError
+    ) -> list[np.ndarray]:
+        """Run a model of which only a run tells what the operations in its bodies need."""
+        runs = [Program(body, (REFERENCE,)).run for body in control.bodies]
+        try:
+            return control.run(arrays, runs)
         except UnsupportedError as error:
             raise reason from error
 
@@ -393,10 +430,8 @@ class Program:
                     model = self._source.specialize(shapes)
                 return Plan(compile_model(model, device, WHOLE), device)
             except UnsupportedError as error:
-                if model is None and self._may_freeze():
-                    raise
                 if model is None:
-                    raise NoDeviceError(error.message) from error
+                    raise
                 reasons.append(f"{device}: {error}")
             except BackendError as error:
                 reasons.append(str(error))

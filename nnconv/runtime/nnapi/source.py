@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -12,8 +13,9 @@ from nnconv.formats.nnapi.reader import import_model
 from nnconv.formats.nnapi.types import OperandCode
 from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand, Operation
 from nnconv.ir.graph import Model as IrModel
-from nnconv.runtime.core.program import Shapes, Step
+from nnconv.runtime.core.program import Control, Shapes, Step
 from nnconv.runtime.core.source import digest_of, frozen_inputs, numbers
+from nnconv.runtime.nnapi.control import CONTROL, bodies_of
 
 LOOP = "WHILE"
 
@@ -101,6 +103,20 @@ class ModelSource:
     def steps(self) -> list[Step]:
         """Its operations, in an order in which they can run."""
         return [self._step(number) for number in run_order(self._model.main.operations) or ()]
+
+    def control(self) -> Control | None:
+        """How bodies make up a model of one IF or WHILE; None for any other."""
+        model = self._model
+        operations = model.main.operations
+        run = CONTROL.get(operations[0].code.name) if len(operations) == 1 else None
+        if run is None:
+            return None
+        bodies = bodies_of(model)
+        sources = {
+            n: ModelSource(Model(model.referenced[n], model.referenced, relaxed=model.relaxed))
+            for n in bodies
+        }
+        return Control([sources[n] for n in bodies], partial(run, model))
 
     def _step(self, number: int) -> Step:
         main = self._model.main

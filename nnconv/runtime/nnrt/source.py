@@ -76,6 +76,9 @@ class ModelSource:
         """Its operations, in an order in which they can run."""
         return [self._step(number) for number in run_order(self._graph.operations) or ()]
 
+    def control(self) -> None:
+        """No operation of NNRt runs others."""
+
     def _step(self, number: int) -> Step:
         graph, operation = self._graph, self._graph.operations[number]
         inputs = [i for i in dict.fromkeys(operation.inputs) if graph.tensors[i].data is None]

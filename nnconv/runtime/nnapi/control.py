@@ -1,0 +1,74 @@
+"""IF and WHILE of which only a run tells what the operations of their bodies need beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from nnconv.backends.limits import current_limits, limited
+from nnconv.errors import InvalidModelError
+from nnconv.formats.nnapi.wire import Lifetime, Model
+from nnconv.runtime.core.program import Run
+
+Arrays: TypeAlias = "Sequence[np.ndarray | None]"
+
+
+def bodies_of(model: Model) -> list[int]:
+    """The numbers of the models that the only operation of a model refers to, in its order."""
+    main = model.main
+    operands = [main.operands[index] for index in main.operations[0].inputs]
+    return [
+        operand.value
+        for operand in operands
+        if operand.lifetime is Lifetime.MODEL and isinstance(operand.value, int)
+    ]
+
+
+def _operands(model: Model, arrays: Arrays) -> list[np.ndarray | None]:
+    """What the only operation gets; None for what is left out, and for models."""
+    main = model.main
+    given = dict(zip(main.inputs, arrays, strict=True))
+    return [given.get(index, main.operands[index].data) for index in main.operations[0].inputs]
+
+
+def _outputs(model: Model, results: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The results of the only operation in the order of the model's outputs."""
+    main = model.main
+    found = dict(zip(main.operations[0].outputs, results, strict=True))
+    return [found[index] for index in main.outputs]
+
+
+def _is_true(condition: np.ndarray | None) -> bool:
+    shape = () if condition is None else condition.shape
+    if condition is None or condition.size != 1:
+        raise InvalidModelError(f"a condition has shape {list(shape)}, must have one element")
+    return bool(condition.any())
+
+
+def choose(model: Model, arrays: Arrays, bodies: Sequence[Run]) -> list[np.ndarray]:
+    """IF."""
+    condition, _, _, *operands = _operands(model, arrays)
+    then, otherwise = bodies
+    return _outputs(model, (then if _is_true(condition) else otherwise)(operands))
+
+
+def repeat(model: Model, arrays: Arrays, bodies: Sequence[Run]) -> list[np.ndarray]:
+    """WHILE: what the body doesn't give stays as it is."""
+    _, _, *carried = _operands(model, arrays)
+    condition, turn = bodies
+    with limited(current_limits().in_loop()):
+        while _is_true(condition(carried)[0]):
+            current_limits().check()
+            results = turn(carried)
+            carried[: len(results)] = results
+    count = len(model.main.operations[0].outputs)
+    return _outputs(model, [array for array in carried[:count] if array is not None])
+
+
+CONTROL: dict[str, Callable[[Model, Arrays, Sequence[Run]], list[np.ndarray]]] = {
+    "IF": choose,
+    "WHILE": repeat,
+}
+"""By the operation: what runs it, for its bodies."""
