@@ -36,13 +36,17 @@ class StepImport(ABC):
         unsupported: what can't be imported.
         faults: what operations break of the format's rules.
         number: which of the model's graphs it is; -1 for the main one.
+        first: the number of its first operation, for messages.
     """
 
     format: str
     """The format's name."""
 
-    def __init__(self, name: str, *, path: str, label: str, number: int = -1) -> None:
+    def __init__(
+        self, name: str, *, path: str, label: str, number: int = -1, first: int = 0
+    ) -> None:
         self.path = path
+        self.first = first
         self.number = number
         self.label = f"{label}, " if label else ""
         self.graph = Graph(name or label)
@@ -91,7 +95,7 @@ class StepImport(ABC):
         if order is None:
             raise InvalidModelError("its operations form a circle", path=self.path)
         for index in order:
-            self._import(operations[index], index, table)
+            self._import(operations[index], self.first + index, table)
         if not self.unsupported and not self.faults:
             self.graph.outputs = [self.value(index) for index in outputs]
         return self.graph

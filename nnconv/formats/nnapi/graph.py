@@ -36,6 +36,7 @@ class GraphImport(StepImport):
         path: str = "",
         label: str = "",
         number: int = -1,
+        first: int = 0,
         omitted: Collection[int] = (),
         shapes: Mapping[int, Shape] | None = None,
     ) -> None:
@@ -44,7 +45,7 @@ class GraphImport(StepImport):
         ``omitted`` are inputs that a run gives nothing for; they are no inputs of what is built.
         ``shapes`` take the place of inputs' dimensions.
         """
-        super().__init__(source.name, path=path, label=label, number=number)
+        super().__init__(source.name, path=path, label=label, number=number, first=first)
         self.model = model
         self.source = source
         self._omitted = frozenset(omitted)

@@ -77,6 +77,7 @@ def import_model(
     omitted: Collection[int] | None = None,
     empty: Mapping[int, Shape] | None = None,
     path: str = "",
+    first: int = 0,
     checked: bool = False,
 ) -> Model:
     """The IR of a model.
@@ -88,6 +89,7 @@ def import_model(
             optional inputs without an extent, if the model means something without them alone.
         empty: shapes of inputs without elements, by operand: in a model 0 is what isn't known.
         path: what errors call the model.
+        first: the number that they give its first operation.
         checked: whether the model is known to keep the rules.
 
     Raises:
@@ -99,11 +101,11 @@ def import_model(
         check(model, NEWEST_LEVEL, path=path)
     check_branching(model, path=path)
     try:
-        return _import(model, input_shapes, omitted or (), empty, path)
+        return _import(model, input_shapes, omitted or (), empty, path, first)
     except BrokenModelError:
         if omitted is None and (optional := _open_inputs(model)):
             with suppress(BrokenModelError):
-                return _import(model, input_shapes, optional, empty, path)
+                return _import(model, input_shapes, optional, empty, path, first)
         raise
 
 
@@ -113,11 +115,12 @@ def _import(
     omitted: Collection[int],
     empty: Mapping[int, Shape] | None,
     path: str,
+    first: int,
 ) -> Model:
     scope = GraphImport(model, model.main, path=path, omitted=omitted)
     names = {scope.name_of(index): index for index in model.main.inputs}
     shapes = {**(empty or {}), **shapes_by_index(names, input_shapes)}
-    scope = GraphImport(model, model.main, path=path, omitted=omitted, shapes=shapes)
+    scope = GraphImport(model, model.main, path=path, first=first, omitted=omitted, shapes=shapes)
     scope.run()
     found = imported(scope, model.main.outputs)
     if model.relaxed:

@@ -30,10 +30,15 @@ class GraphImport(StepImport):
     format = "nnrt"
 
     def __init__(
-        self, source: WireGraph, *, path: str = "", shapes: Mapping[int, Shape] | None = None
+        self,
+        source: WireGraph,
+        *,
+        path: str = "",
+        first: int = 0,
+        shapes: Mapping[int, Shape] | None = None,
     ) -> None:
         """Prepare the import; ``shapes`` take the place of inputs' dimensions."""
-        super().__init__(source.name, path=path, label="")
+        super().__init__(source.name, path=path, label="", first=first)
         self.source = source
         self._shapes = shapes or {}
         self._axes = _channel_axes(source)

@@ -37,7 +37,11 @@ def read(
 
 
 def import_model(
-    graph: Graph, *, input_shapes: Mapping[str, Shape] | None = None, path: str = ""
+    graph: Graph,
+    *,
+    input_shapes: Mapping[str, Shape] | None = None,
+    path: str = "",
+    first: int = 0,
 ) -> Model:
     """The IR of a model.
 
@@ -45,6 +49,7 @@ def import_model(
         graph: the model.
         input_shapes: shapes that take the place of the model's, by input name.
         path: what errors call the model.
+        first: the number that they give its first operation.
 
     Raises:
         InvalidModelError: the model breaks a rule of NNRt.
@@ -55,6 +60,6 @@ def import_model(
     scope = GraphImport(graph, path=path)
     names = {scope.name_of(index): index for index in graph.inputs}
     shapes = shapes_by_index(names, input_shapes)
-    scope = GraphImport(graph, path=path, shapes=shapes)
+    scope = GraphImport(graph, path=path, first=first, shapes=shapes)
     scope.run()
     return imported(scope, graph.outputs)

@@ -29,8 +29,10 @@ SETTINGS = frozenset(
 class ModelSource:
     """A model of NNAPI as a ``core.program.Source``."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, *, first: int = 0) -> None:
+        """Read a model whose first operation messages give the number ``first``."""
         self._model = model
+        self._first = first
         self._inputs = [model.main.operands[index] for index in model.main.inputs]
         self.has_loops = any(
             operation.code.name == LOOP
@@ -46,7 +48,7 @@ class ModelSource:
 
     def read(self) -> IrModel:
         """The model as it is."""
-        return import_model(self._model)
+        return import_model(self._model, first=self._first)
 
     def specialize(self, shapes: Shapes) -> IrModel:
         """The model for inputs of these shapes."""
@@ -61,7 +63,7 @@ class ModelSource:
         checked = all(map(operator.is_, operands, main.operands))
         model = self._with(operands, main.inputs)
         empty = _without_elements(main.inputs, shapes)
-        return import_model(model, omitted=omitted, empty=empty, checked=checked)
+        return import_model(model, omitted=omitted, empty=empty, first=self._first, checked=checked)
 
     def freeze(self, arrays: Sequence[np.ndarray | None], level: int) -> IrModel:
         """The model for these inputs."""
@@ -85,7 +87,8 @@ class ModelSource:
         ]
         shapes = tuple(None if array is None else array.shape for array in arrays)
         empty = _without_elements(main.inputs, shapes)
-        return import_model(self._with(operands, rest), omitted=omitted, empty=empty)
+        model = self._with(operands, rest)
+        return import_model(model, omitted=omitted, empty=empty, first=self._first)
 
     def frozen(self, level: int) -> frozenset[int]:
         """Which inputs ``freeze`` makes constants."""
@@ -123,7 +126,7 @@ class ModelSource:
         operation = main.operations[number]
         inputs = [i for i in dict.fromkeys(operation.inputs) if _is_fed(main.operands[i])]
         alone = _alone(self._model, operation, inputs)
-        return Step(number, ModelSource(alone), inputs, operation.outputs)
+        return Step(number, ModelSource(alone, first=number), inputs, operation.outputs)
 
     def fingerprint(self) -> bytes:
         """A digest of the model and all its constants."""

@@ -23,8 +23,10 @@ class ModelSource:
 
     has_loops = False
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, first: int = 0) -> None:
+        """Read a graph whose first operation messages give the number ``first``."""
         self._graph = graph
+        self._first = first
         self._inputs = [graph.tensors[index] for index in graph.inputs]
 
     def known_shapes(self) -> Shapes | None:
@@ -35,7 +37,7 @@ class ModelSource:
 
     def read(self) -> IrModel:
         """The model as it is."""
-        return import_model(self._graph)
+        return import_model(self._graph, first=self._first)
 
     def specialize(self, shapes: Shapes) -> IrModel:
         """The model for inputs of these shapes."""
@@ -44,7 +46,7 @@ class ModelSource:
         for index, shape in zip(graph.inputs, shapes, strict=True):
             if shape is not None and shape != tensors[index].dimensions:
                 tensors[index] = _changed(tensors[index], shape)
-        return import_model(self._with(tensors, graph.inputs))
+        return import_model(self._with(tensors, graph.inputs), first=self._first)
 
     def freeze(self, arrays: Sequence[np.ndarray | None], level: int) -> IrModel:
         """The model for these inputs."""
@@ -56,7 +58,7 @@ class ModelSource:
                 data = array if number in frozen else None
                 tensors[index] = _changed(tensors[index], array.shape, data)
         rest = [index for number, index in enumerate(graph.inputs) if number not in frozen]
-        return import_model(self._with(tensors, rest))
+        return import_model(self._with(tensors, rest), first=self._first)
 
     def frozen(self, level: int) -> frozenset[int]:
         """Which inputs ``freeze`` makes constants."""
@@ -82,9 +84,8 @@ class ModelSource:
     def _step(self, number: int) -> Step:
         graph, operation = self._graph, self._graph.operations[number]
         inputs = [i for i in dict.fromkeys(operation.inputs) if graph.tensors[i].data is None]
-        return Step(
-            number, ModelSource(_alone(graph, operation, inputs)), inputs, operation.outputs
-        )
+        alone = ModelSource(_alone(graph, operation, inputs), first=number)
+        return Step(number, alone, inputs, operation.outputs)
 
     def fingerprint(self) -> bytes:
         """A digest of the model and all its constants."""

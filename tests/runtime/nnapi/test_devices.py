@@ -277,6 +277,31 @@ def test_what_an_operation_needs_beforehand_may_be_computed_extents(names, dimen
         np.testing.assert_array_equal(np.concatenate(results), x.reshape(shape))
 
 
+@pytest.mark.parametrize(
+    ("extents", "fault"),
+    [
+        ((3, 4), r"operation 2 \(SPLIT\): extent 3 doesn't split into 2 equal parts"),
+        ((4, 4), "op #1 RESHAPE"),
+    ],
+)
+def test_an_operation_that_computed_extents_do_not_suit_is_told_by_its_number(extents, fault):
+    x = np.zeros((2, 6), np.float32)
+    model, inputs, moved = reshaped(x, ())
+    halves = [model.add_operand(OperandType(FLOAT, ())) for _ in range(2)]
+    settings = [scalar(model, np.int32(number)) for number in (0, 2)]
+    model.add_operation(OperationCode.SPLIT, [moved, *settings], halves)
+    model.identify_inputs_and_outputs(inputs, halves)
+    model.finish()
+    made = nnapi.Execution(compiled(model))
+    made.set_input(0, x)
+    made.set_input(1, np.float32(extents))
+    for number in range(2):
+        made.set_output(number, np.zeros(12, np.float32))
+    with pytest.raises(nnapi.Error, match=fault) as caught:
+        made.compute()
+    assert caught.value.code is ResultCode.OP_FAILED
+
+
 @pytest.mark.parametrize("names", [[REFERENCE], DEVICES], ids=len)
 def test_what_an_operation_needs_beforehand_may_be_computed_numbers(names):
     """TRANSPOSE_CONV_2D must know the shape of its result, here that of ``x``."""
