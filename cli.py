@@ -240,8 +240,9 @@ def run(
     with working(f"running {model.name}"):
         executable = nnconv.compile(model, device, **chosen)
         infos = {i.name: i for i in executable.inputs}
-        names = [*infos, *(state.input.name for state in executable.states)]
-        given = by_name("--input", [name_and_file(text, names) for text in inputs])
+        names = [*infos, *(state.input.name for state in executable.states), *executable.aliases]
+        pairs = [name_and_file(text, names) for text in inputs]
+        given = by_name("--input", [(executable.aliases.get(n, n), path) for n, path in pairs])
         feeds = {name: read_array(name, path) for name, path in given.items()}
         drawn: dict[str, np.ndarray] = {}
         if missing := [info for name, info in infos.items() if name not in feeds]:

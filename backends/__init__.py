@@ -23,7 +23,7 @@ from nnconv.backends.base import (
     NoDeviceError,
     TensorInfo,
 )
-from nnconv.backends.limits import DeadlineError, Limits, limited
+from nnconv.backends.limits import DeadlineError, Limits, current_limits, limited
 
 from nnconv import checks, errors
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REFERENCE", "SERIAL", "UNINTERRUPTIBLE", "Compile", "Cuts", "DeadlineError", "Device",
-    "Executable", "Limits", "NoDeviceError", "TensorInfo", "compile", "compile_pieces", "devices",
-    "limited", "reference_ops",
+    "Executable", "Limits", "NoDeviceError", "TensorInfo", "compile", "compile_pieces",
+    "current_limits", "devices", "limited", "reference_ops",
 ]  # fmt: skip
 
 _HOMES = {

@@ -136,12 +136,12 @@ class Executable(abc.ABC):
     last_seconds: float = 0.0
     cuts: Cuts | None = None
     _closed = False
-    _aliases: Mapping[str, str]
+    aliases: Mapping[str, str]
 
     def __init__(self, device: str) -> None:
         """Start with nothing kept."""
         self.device = device
-        self._aliases = {}
+        self.aliases = {}
         self._kept: dict[str, np.ndarray] = {}
 
     @property
@@ -186,7 +186,7 @@ class Executable(abc.ABC):
         if self._closed:
             raise UsageError(f"the model on {self.device} was closed; compile it again")
         check_arguments("arrays", feeds=feeds)
-        given = {self._aliases.get(name, name): array for name, array in feeds.items()}
+        given = {self.aliases.get(name, name): array for name, array in feeds.items()}
         ready = self._checked(given)
         for state in self.states:
             if state.input.name not in given:
@@ -248,7 +248,7 @@ class Executable(abc.ABC):
         Raises:
             UsageError: there is no such input, or it can't have the shape.
         """
-        given = {self._aliases.get(name, name): shape for name, shape in shapes.items()}
+        given = {self.aliases.get(name, name): shape for name, shape in shapes.items()}
         known = {info.name: info for info in self.inputs}
         if wrong := sorted(given.keys() - known.keys()):
             have = ", ".join(map(repr, known)) or "none"
@@ -337,7 +337,7 @@ class GraphExecutable(Executable):
             for i, state in enumerate(entry.states)
         )
         names = (info.name for info in self.inputs)
-        self._aliases = aliases(list(zip(entry.input_names, names, strict=False)), self.inputs)
+        self.aliases = aliases(list(zip(entry.input_names, names, strict=False)), self.inputs)
 
 
 def one_line(error: BaseException) -> str:

@@ -160,7 +160,7 @@ class LiteRtExecutable(Executable):
         self.outputs = _infos(file, subgraph, subgraph.outputs, "output")
         called = dict(zip(subgraph.inputs, (info.name for info in self.inputs), strict=True))
         pairs = [(name, called[index]) for name, index in self._entry.inputs if index in called]
-        self._aliases = aliases(pairs, self.inputs)
+        self.aliases = aliases(pairs, self.inputs)
         self._signature_inputs = {name: other for other, name in pairs}
         made = dict(zip(subgraph.outputs, (info.name for info in self.outputs), strict=True))
         self._signature_outputs = {

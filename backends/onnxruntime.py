@@ -251,7 +251,7 @@ class OnnxRuntimeExecutable(Executable):
         self.inputs = tuple(info for name, info in inputs.items() if name not in read)
         self.outputs = tuple(info for name, info in outputs.items() if name not in written)
         names = noted_names(notes, "inputs")
-        self._aliases = aliases(list(names.items()), self.inputs)
+        self.aliases = aliases(list(names.items()), self.inputs)
 
     def _info(
         self, argument: Any, quants: Mapping[str, Quant], unranked: Collection[str]

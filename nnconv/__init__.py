@@ -7,6 +7,7 @@ first used.
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ _HOME = {
     "save": "nnconv.conversion",
 }
 """The module that each lazy public name lives in."""
+
+
+if not Path(__file__).with_name("backends").is_dir():
+    # A checkout, where the rest of the package lies beside this folder.
+    __path__.append(str(Path(__file__).absolute().parents[1]))
 
 
 def __getattr__(name: str) -> object:

@@ -159,7 +159,8 @@ def save_arrays(arrays: Mapping[str, np.ndarray], folder: Path) -> dict[str, Pat
             while path in files.values():
                 number += 1
                 path = folder / f"{stem}-{number}.npy"
-            np.save(path, array, allow_pickle=False)
+            stored = array.astype(np.str_) if array.dtype == object else array  # of strings
+            np.save(path, stored, allow_pickle=False)
             files[name] = path
     except OSError as error:
         raise UsageError(f"--output-dir {folder}: can't write there: {error}") from error

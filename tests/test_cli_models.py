@@ -3,12 +3,14 @@
 import io
 import json
 import pickle
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
 from nnconv.backends import TensorInfo
 from nnconv.cli import main
+from onnx import TensorProto, helper
 
 import nnconv
 from nnconv.errors import ExitCode
@@ -39,6 +41,7 @@ class Doubler:
     states = (SimpleNamespace(input=TensorInfo("h", DType.FLOAT32, (1,))),)
     last_seconds = 0.25
     device = "onnxruntime:cpu"
+    aliases = MappingProxyType({"codes": "a=b"})
 
     def run(self, feeds):
         self.feeds = feeds
@@ -246,3 +249,45 @@ def test_run_draws_what_is_not_given_and_passes_options_on(path, device, tmp_pat
     assert main(["run", path, *options, "--seed", "3"]) == ExitCode.OK
     assert np.array_equal(first, device.feeds["x"])
     assert "random inputs (seed 3): x, a=b" in capsys.readouterr().out
+
+
+@pytest.fixture
+def strings(tmp_path):
+    """An ONNX model that transposes strings, and a file of some."""
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.STRING, shape)
+        for name, shape in (("x", [2, 3]), ("y", [3, 2]))
+    )
+    graph = helper.make_graph([helper.make_node("Transpose", ["x"], ["y"])], "turn", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(model, tmp_path / "s.onnx")
+    np.save(tmp_path / "s.npy", np.array([["a", "bc", "d"], ["e", "", "é"]]))
+    return tmp_path
+
+
+def test_run_saves_strings(strings, capsys):
+    given = f"x={strings / 's.npy'}"
+    words = ["run", str(strings / "s.onnx"), "--device", "reference", "--input", given]
+    assert main([*words, "--output-dir", str(strings / "out")]) == ExitCode.OK, capsys.readouterr()
+    turned = np.load(strings / "s.npy").T
+    np.testing.assert_array_equal(np.load(strings / "out/y.npy"), turned)
+
+
+def test_strings_are_not_compared(strings, capsys):
+    path = str(strings / "s.onnx")
+    words = ["diff", path, path, "--device-b", "reference", "--input", f"x={strings / 's.npy'}"]
+    assert main(words) == ExitCode.USAGE
+    assert "`nnconv run --input x=FILE.npy` takes them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "diff"])
+def test_inputs_go_by_the_names_of_a_signature(command, tmp_path, capsys):
+    path = str(tmp_path / "small.tflite")
+    (tmp_path / "small.tflite").write_bytes(small_model().build())
+    np.save(tmp_path / "codes.npy", np.array([1, 2], np.int8))
+    options = {"run": ["--device"], "diff": ["--device-b", "reference", "--device-a"]}
+    words = [command, path, *options[command], "reference", "--input"]
+    told = main([*words, f"codes={tmp_path / 'codes.npy'}"])
+    assert told == ExitCode.OK, capsys.readouterr()
+    assert main([*words, "other=x.npy"]) == ExitCode.USAGE
+    assert "its inputs are x, a=b" in capsys.readouterr().err

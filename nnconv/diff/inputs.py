@@ -95,7 +95,10 @@ def random_array(
         raise UsageError(f"input {value.name!r} of shape {list(shape)} is too large to be drawn")
     dtype = value.dtype
     if dtype is DType.STRING:
-        raise UsageError(f"nothing can be drawn for the strings of input `{value.name}`: give it")
+        raise UsageError(
+            f"nothing can be drawn for the strings of input `{value.name}`",
+            hint=f"`nnconv run --input {value.name}=FILE.npy` takes them; they aren't compared.",
+        )
     if meaning is not None:
         return meaning.draw(shape, rng).astype(dtype.numpy)
     if dtype is DType.BOOL:

@@ -55,8 +55,9 @@ class _Side(NamedTuple):
 
 
 def inputs_of(path: FilePath) -> list[str]:
-    """The names of a file's inputs."""
-    return [value.name for value in read_model(path).inputs]
+    """The names of a file's inputs, and what its signature calls them."""
+    model = read_model(path)
+    return [*(value.name for value in model.inputs), *model.main.input_names]
 
 
 def diff_models(
@@ -101,8 +102,9 @@ def diff_models(
     first, second = _with_states(first, _side(b, device_b, places))
     order = _pairs(first, second, "inputs")
     results = _pairs(first, second, "outputs")
+    given = _by_value(first.model, inputs or {})
     rounds = rounds_of(first.model, seed)
-    _feed(first.model, rounds, inputs or {})
+    _feed(first.model, rounds, given)
     moved = [
         [
             [
@@ -221,13 +223,25 @@ def _states_hint(first: _Side, second: _Side) -> str:
     return ""
 
 
+def _by_value(model: Model, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Arrays by the names of the inputs themselves, where they go by those of the signature.
+
+    Raises:
+        UsageError: there is no such input.
+    """
+    names = [value.name for value in model.inputs]
+    others = dict(zip(model.main.input_names, names, strict=False))
+    found = {name if name in names else others.get(name, name): a for name, a in inputs.items()}
+    if wrong := [name for name in found if name not in names]:
+        raise UsageError(f"there is no input {', '.join(wrong)}; inputs are {', '.join(names)}")
+    return found
+
+
 def _feed(
     model: Model, rounds: list[list[list[np.ndarray]]], inputs: Mapping[str, np.ndarray]
 ) -> None:
     """Put given arrays in the place of drawn ones."""
     names = [value.name for value in model.inputs]
-    if wrong := [name for name in inputs if name not in names]:
-        raise UsageError(f"there is no input {', '.join(wrong)}; inputs are {', '.join(names)}")
     if inputs:
         del rounds[1:]  # other extents aren't what was given
     for steps in rounds:

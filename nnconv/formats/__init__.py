@@ -63,7 +63,8 @@ def detect(path: str | os.PathLike[str]) -> str:
         raise InvalidModelError(
             "the format can't be told from its content or suffix",
             path=os.fspath(path),
-            hint=f"Name it; formats that can be read: {', '.join(READABLE)}.",
+            hint="Give it the suffix of its format, or name that (`nnconv convert --from`, "
+            f"`nnconv.load(format=...)`): {', '.join(READABLE)}.",
         )
     return by_suffix
 

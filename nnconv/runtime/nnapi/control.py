@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from nnconv.backends.limits import current_limits, limited
+from nnconv.backends import current_limits, limited
 from nnconv.errors import InvalidModelError
 from nnconv.formats.nnapi.wire import Lifetime, Model
 from nnconv.runtime.core.program import Run

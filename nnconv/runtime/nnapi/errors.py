@@ -33,7 +33,9 @@ class Error(NnconvError):
         rank: int | None = None,
         dimensions: tuple[int, ...] | None = None,
     ) -> None:
-        super().__init__(f"{code.name}: {message}")
+        head, *rest = message.splitlines() or [""]
+        said = " ".join([head, "; ".join(line.strip() for line in rest)]).strip()
+        super().__init__(f"{code.name}: {said}")
         self.code = code
         self.rank = rank
         self.dimensions = dimensions

@@ -263,3 +263,14 @@ def test_what_is_interrupted_has_failed(monkeypatch):
             made.get_output_operand_rank(0)
         made.compute()
         assert np.array_equal(result, A + B)
+
+
+def test_an_error_of_several_faults_is_told_on_one_line():
+    with pytest.raises(nnapi.Error) as caught:
+        nnapi.Model().finish()
+    text = str(caught.value)
+    assert "\\n" not in text
+    assert text.startswith(
+        "BAD_DATA: 2 rules of NNAPI at feature level 8 are broken: the graph: "
+    ), text
+    assert text.count("; the graph: ") == 1
