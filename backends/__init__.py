@@ -26,6 +26,7 @@ from nnconv.backends.base import (
 from nnconv.backends.limits import DeadlineError, Limits, current_limits, limited
 
 from nnconv import checks, errors
+from nnconv.collector import no_collection
 
 if TYPE_CHECKING:
     from nnconv.ir import Model
@@ -98,7 +99,8 @@ def compile(  # noqa: A001 - it is what it does
             raise errors.UsageError(f"there is no device {name!r}; devices are {have}")
     if len(names) > 1:
         return _compile_for(model, names, options)
-    made: Executable = import_module(_HOMES[device]).make(model, device, options)
+    with no_collection():
+        made: Executable = import_module(_HOMES[device]).make(model, device, options)
     return made
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnconv.checks import check_arguments
+from nnconv.collector import no_collection
 from nnconv.errors import UsageError
 from nnconv.formats import check_writable, format_for, read_model
 from nnconv.ir.graph import Model, Signature
@@ -101,24 +100,8 @@ def load(
     check_arguments("path", path=path)
     check_arguments("text or None", format=format)
     check_arguments("shapes", input_shapes=input_shapes)
-    with _no_collection():
+    with no_collection():
         return read_model(path, format, input_shapes=input_shapes)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep Python's cyclic garbage collector from running meanwhile.
-
-    It would look at the whole graph again and again while that grows: a fifth of the time, and more
-    than in proportion to the graph.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def save(
@@ -194,7 +177,7 @@ def _write(
             raise UsageError(f"{name} is an option for {owner}; {target} has none")
     if option is not None:
         options[option] = versions[option]
-    with _no_collection():
+    with no_collection():
         lowered = LOWERINGS[target](model, **options)
         import_module(_WRITERS[target]).write(lowered.model, path)
     return lowered

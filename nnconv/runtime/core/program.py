@@ -23,6 +23,7 @@ import numpy as np
 
 from nnconv import backends
 from nnconv.backends import Compile, DeadlineError, Executable, Limits, NoDeviceError, limited
+from nnconv.collector import no_collection
 from nnconv.errors import BackendError, InvalidModelError, NnconvError, UnsupportedError
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Model
@@ -382,7 +383,8 @@ class Program:
 
     def _try(self, shapes: Shapes) -> Plan | NnconvError:
         try:
-            return self._plan(shapes)
+            with no_collection():
+                return self._plan(shapes)
         except NnconvError as error:
             return error
 
