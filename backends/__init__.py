@@ -26,7 +26,6 @@ from nnconv.backends.base import (
 from nnconv.backends.limits import DeadlineError, Limits, current_limits, limited
 
 from nnconv import checks, errors
-from nnconv.collector import no_collection
 
 if TYPE_CHECKING:
     from nnconv.ir import Model
@@ -85,6 +84,7 @@ def compile(  # noqa: A001 - it is what it does
         UsageError: there is no such device or option.
     """
     from nnconv.ir import Model
+    from nnconv.ir.collector import no_collection
 
     if not isinstance(model, Model):
         checks.check_arguments("path", model=model)

@@ -30,11 +30,11 @@ _ALIGNMENT = 64
 FATAL_ONLY = 4
 """The log level: what goes wrong is raised too, so the log has nothing to add."""
 
-_NUMPY_NAMES = {
-    "FLOAT": "float32", "FLOAT16": "float16", "DOUBLE": "float64", "INT8": "int8",
-    "UINT8": "uint8", "INT16": "int16", "UINT16": "uint16", "INT32": "int32", "INT64": "int64",
+_NUMPY_TYPES = {
+    "FLOAT": "f4", "FLOAT16": "f2", "DOUBLE": "f8", "INT8": "i1", "UINT8": "u1", "INT16": "i2",
+    "UINT16": "u2", "INT32": "i4", "INT64": "i8",
 }  # fmt: skip
-"""The types whose elements numpy and onnxruntime hold alike."""
+"""The types whose elements numpy and onnxruntime hold alike, as numpy says them of any order."""
 
 
 def is_lendable(tensor: wire.Tensor) -> bool:
@@ -43,7 +43,7 @@ def is_lendable(tensor: wire.Tensor) -> bool:
     return (
         isinstance(data, np.ndarray)
         and data.nbytes >= LENT_FROM
-        and data.dtype.name == _NUMPY_NAMES.get(tensor.dtype.name)
+        and data.dtype.str[1:] == _NUMPY_TYPES.get(tensor.dtype.name)
     )
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnconv.checks import check_arguments
-from nnconv.collector import no_collection
 from nnconv.errors import UsageError
 from nnconv.formats import check_writable, format_for, read_model
+from nnconv.ir.collector import no_collection
 from nnconv.ir.graph import Model, Signature
 from nnconv.ir.types import Shape
 from nnconv.lowering import (

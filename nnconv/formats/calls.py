@@ -31,6 +31,7 @@ class StepImport(ABC):
     Attributes:
         path: the file, for messages.
         label: what messages call the graph, with a comma behind; empty for the main one.
+        place: the same without the comma.
         graph: what is being built.
         values: IR value of each operand that has one, by index.
         unsupported: what can't be imported.
@@ -49,6 +50,7 @@ class StepImport(ABC):
         self.first = first
         self.number = number
         self.label = f"{label}, " if label else ""
+        self.place = label
         self.graph = Graph(name or label)
         self.values: dict[int, Value] = {}
         self.unsupported: list[UnsupportedItem] = []
@@ -157,7 +159,7 @@ class StepImport(ABC):
         self.values[index] = value
 
     def _origin(self, index: int) -> Origin:
-        return Origin(self.format, "", index, self.label.rstrip(" ,"))
+        return Origin(self.format, "", index, self.place)
 
 
 def shapes_by_index(
@@ -216,7 +218,7 @@ class StepSource(OpSource):
 
     def __init__(self, op: Step, index: Integer, match: Any, scope: StepImport) -> None:
         name = match.spec.name
-        origin = Origin(scope.format, name, index, scope.label.rstrip(" ,"))
+        origin = Origin(scope.format, name, index, scope.place)
         builder = Builder(scope.graph, origin=origin)
         super().__init__(name, f"{scope.label}operation {index}", builder)
         self.op = op
@@ -316,7 +318,8 @@ class StepSource(OpSource):
         for index in range(min(len(inferred), len(self.outputs))):
             kind = inferred[index]
             quant = kind.quant if bodies else self.result_quant(index)
-            inferred[index] = TensorType(kind.dtype, kind.shape, quant)
+            if quant != kind.quant:
+                inferred[index] = TensorType(kind.dtype, kind.shape, quant)
         values = self.builder.add_typed(op, inputs, inferred, bodies=bodies)
         for index, value in enumerate(values[: len(self.outputs)]):
             self.bind(index, value)

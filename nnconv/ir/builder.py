@@ -151,6 +151,7 @@ def infer(op: Op, types: Types, bodies: Sequence[Graph] = ()) -> tuple[TensorTyp
     """
     results = op.infer_node(types, bodies)
     for kind in results:
-        if any(isinstance(extent, int) and extent < 0 for extent in kind.shape or ()):
-            raise ValueError(f"a result of the shape {list(kind.shape or ())}")
+        for extent in kind.shape or ():
+            if isinstance(extent, int) and extent < 0:
+                raise ValueError(f"a result of the shape {list(kind.shape or ())}")
     return results

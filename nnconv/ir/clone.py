@@ -24,20 +24,21 @@ def clone_model(model: Model) -> Model:
 def clone_graph(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
     """A copy of a graph, and which of its values stands for which old one."""
     copy = Graph(graph.name)
-    values: dict[Value, Value] = {}
-
-    def copied(value: Value) -> Value:
-        found = values.get(value)
-        if found is None:
-            found = Value(value.name, value.type, data=value.data, origin=value.origin)
-            values[value] = found
-        return found
-
-    copy.inputs = [copied(v) for v in graph.inputs]
+    values = _Copies()
+    copy.inputs = [values[v] for v in graph.inputs]
     for node in graph.nodes:
         bodies = [clone_graph(body)[0] for body in node.bodies]
-        inputs = [None if v is None else copied(v) for v in node.inputs]
-        outputs = [copied(v) for v in node.outputs]
+        inputs = [None if v is None else values[v] for v in node.inputs]
+        outputs = [values[v] for v in node.outputs]
         copy.append(Node(node.op, inputs, outputs, bodies=bodies, origin=node.origin))
-    copy.outputs = [copied(v) for v in graph.outputs]
+    copy.outputs = [values[v] for v in graph.outputs]
     return copy, values
+
+
+class _Copies(dict[Value, Value]):
+    """Values by those that they are copies of, made when they are asked for."""
+
+    def __missing__(self, value: Value) -> Value:
+        copy = Value(value.name, value.type, data=value.data, origin=value.origin)
+        self[value] = copy
+        return copy

@@ -434,7 +434,9 @@ class Model:
                 continue
             seen.add(graph)
             yield graph
-            stack.extend(body for node in graph.nodes for body in node.bodies)
+            for node in graph.nodes:
+                if node.bodies:
+                    stack.extend(node.bodies)
 
 
 def unique_names(wanted: Iterable[str], *, taken: Iterable[str] = ()) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from nnconv.errors import plural
 from nnconv.ir.dtype import DType
@@ -50,7 +50,7 @@ class TensorType:
 
     def permuted(self, perm: Sequence[int]) -> TensorType:
         """The type after a transpose in which new dimension i is old dimension perm[i]."""
-        shape = None if self.shape is None else tuple(self.shape[p] for p in perm)
+        shape = None if self.shape is None else tuple([self.shape[p] for p in perm])
         quant = self.quant.permuted(perm, self.shape) if self.quant else None
         return TensorType(self.dtype, shape, quant)
 
@@ -68,8 +68,10 @@ def static_shape(shape: Shape) -> tuple[int, ...] | None:
     """The shape as plain numbers, or None when an extent isn't known."""
     if shape is None:
         return None
-    dims = tuple(d for d in shape if isinstance(d, int))
-    return dims if len(dims) == len(shape) else None
+    for extent in shape:
+        if not isinstance(extent, int):
+            return None
+    return cast("tuple[int, ...]", shape)
 
 
 def element_count(shape: Shape) -> int | None:

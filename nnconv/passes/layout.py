@@ -111,7 +111,7 @@ class LayoutPass(Pass):
         for node in graph.nodes_reversed:
             read = [v for v in node.outputs if v.use_count or v in outputs]
             settled = {settle(v) for v in read if v.type.rank not in (0, 1)}
-            perm = seed_perm(node, self.target)
+            perm = known.moves.seed(node)
             if perm is not None:
                 permuted = known.moves(node, perm)
             else:
@@ -194,7 +194,7 @@ class LayoutPass(Pass):
         """Values behind ops that fix the layout which all ops on the way can hand on moved."""
         flowing: dict[Value, Perm] = {}
         for node in graph.nodes:
-            perm = seed_perm(node, self.target) or next(
+            perm = moves.seed(node) or next(
                 (flowing[v] for v in node.inputs if v is not None and v in flowing), None
             )
             permuted = None if perm is None else moves(node, perm)

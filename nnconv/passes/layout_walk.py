@@ -49,6 +49,15 @@ class Moves:
         """Say where to."""
         self.target = target
         self._known: dict[tuple[Node, Perm], Permuted | None] = {}
+        self._seeds: dict[Node, Perm | None] = {}
+
+    def seed(self, node: Node) -> Perm | None:
+        """``seed_perm`` of a node."""
+        try:
+            return self._seeds[node]
+        except KeyError:
+            found = self._seeds[node] = seed_perm(node, self.target)
+            return found
 
     def __call__(self, node: Node, perm: Perm) -> Permuted | None:
         """The op for data transposed by ``perm``; None if it can't follow, or had better not."""
@@ -189,7 +198,7 @@ class Walk:
 
     def _choose(self, node: Node) -> Permuted | None:
         """How a node should work on moved values, or None for the old order."""
-        seed = seed_perm(node, self.target)
+        seed = self.moves.seed(node)
         if seed is not None:
             return self.moves(node, seed)
         wish = next((self.wanted[v] for v in node.outputs if v in self.wanted), None)

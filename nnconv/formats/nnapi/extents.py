@@ -5,7 +5,7 @@ Android's kernels look at them when the operation runs, so only what is known by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from nnconv.formats.nnapi.table import Match, OperandSpec
 from nnconv.ir.types import Shape
@@ -13,12 +13,10 @@ from nnconv.ir.types import Shape
 CHANNELS_FIRST = (0, 3, 1, 2)
 """The order of the extents of an image that has its channels first, of those of the table."""
 
-SCALAR = (0, 0)
-
 
 def extent_faults(
     match: Match, shape_of: Callable[[int], Shape], *, nchw: bool = False
-) -> Iterator[str]:
+) -> list[str]:
     """What is wrong with the extents of an operation's inputs.
 
     Args:
@@ -26,27 +24,25 @@ def extent_faults(
         shape_of: the shape of the input at a position, as far as it is known.
         nchw: whether images have their channels first.
     """
+    faults: list[str] = []
     seen: dict[str, tuple[int, str]] = {}
-    for position, formal in enumerate(match.inputs):
-        if formal.rank == SCALAR:
-            continue
+    for position, formal in match.tensors:
         shape = shape_of(position)
         if shape is None:
             continue
-        if fault := _rank_fault(formal, len(shape)):
-            yield fault
+        if formal.rank is not None and (fault := _rank_fault(formal, formal.rank, len(shape))):
+            faults.append(fault)
         elif formal.dims is not None and len(formal.dims) == len(shape):
             dims: Sequence[int | str] = formal.dims
             if nchw and formal.image:
                 dims = [dims[place] for place in CHANNELS_FIRST]
-            yield from _extent_faults(formal, dims, shape, seen)
+            faults += _extent_faults(formal, dims, shape, seen)
+    return faults
 
 
-def _rank_fault(formal: OperandSpec, rank: int) -> str:
-    if formal.rank is None:
-        return ""
-    least, most = formal.rank
-    if least <= rank <= (rank if most is None else most):
+def _rank_fault(formal: OperandSpec, allowed_ranks: tuple[int, int | None], rank: int) -> str:
+    least, most = allowed_ranks
+    if least <= rank and (most is None or rank <= most):
         return ""
     allowed = f"{least} or more" if most is None else f"{least} to {most}"
     return f"{formal.name} has rank {rank}, must have {least if least == most else allowed}"
@@ -57,17 +53,25 @@ def _extent_faults(
     dims: Sequence[int | str],
     shape: Sequence[int | str | None],
     seen: dict[str, tuple[int, str]],
-) -> Iterator[str]:
+) -> list[str]:
     """Extents of an input that aren't what they must be; ``seen`` has those before it, by name."""
-    for axis, (wanted, extent) in enumerate(zip(dims, shape, strict=True)):
+    faults = []
+    for axis, wanted in enumerate(dims):
+        extent = shape[axis]
         if not isinstance(extent, int):
             continue
-        like = ""
-        if isinstance(wanted, str):
-            number, other = seen.setdefault(wanted, (extent, formal.name))
-            like = f", as {other} has"
-        else:
+        other = ""
+        if isinstance(wanted, int):
             number = wanted
+        elif wanted in seen:
+            number, other = seen[wanted]
+        else:
+            seen[wanted] = (extent, formal.name)
+            continue
         if extent != number:
-            given = list(shape)
-            yield f"{formal.name} has the dimensions {given}, number {axis} must be {number}{like}"
+            like = f", as {other} has" if other else ""
+            faults.append(
+                f"{formal.name} has the dimensions {list(shape)}, "
+                f"number {axis} must be {number}{like}"
+            )
+    return faults

@@ -99,8 +99,10 @@ class GraphImport(StepImport):
 
     @staticmethod
     def _type_of(operand: Operand) -> TensorType:
-        shape: Shape = tuple(extent or None for extent in operand.dimensions)
-        if not operand.is_scalar and not operand.dimensions:
+        shape: Shape = operand.dimensions
+        if 0 in operand.dimensions:
+            shape = tuple(extent or None for extent in operand.dimensions)
+        elif not operand.dimensions and not operand.is_scalar:
             shape = None
         quant = None
         if operand.type is PER_CHANNEL and operand.channel_quant is not None:

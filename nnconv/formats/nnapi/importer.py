@@ -124,17 +124,18 @@ class Source(StepSource):
     def single(self, name: str) -> Any:
         """The element of a scalar, or its default."""
         place = self.match.position(name)
-        formal = self.match.variant.by_name[name]
         if place is None:
-            return formal.default
+            return self.match.variant.by_name[name].default
         operand = self.scope.source.operands[self.op.inputs[place]]
-        if operand.data is None:
+        data = operand.data
+        if data is None:
             if operand.lifetime is Lifetime.NO_VALUE:
                 raise self.fail(f"input {name} is left out")
             raise self.unsupported(f"{name} is computed at run time")
-        number = operand.data.item(0)
-        if formal.values is not None and number not in formal.values:
-            raise self.fail(f"{name} is {number}, allowed are {list(formal.values)}")
+        number = data.item(0)
+        allowed = self.match.inputs[place].values
+        if allowed is not None and number not in allowed:
+            raise self.fail(f"{name} is {number}, allowed are {list(allowed)}")
         return number
 
     def activation(self) -> Activation:

@@ -18,6 +18,9 @@ from nnconv.schemas import read_schema
 NO_VALUE = "no_value"
 """How an input may be left out without those behind it."""
 
+SCALAR_RANKS = (0, 0)
+"""The ranks of a scalar."""
+
 
 class OperandSpec:
     """A formal operand.
@@ -53,7 +56,7 @@ class OperandSpec:
         )
         rank = source.get("rank")
         self.rank: tuple[int, int | None] | None = (
-            (0, 0) if rank == "scalar" else None if rank is None else (rank[0], rank[1])
+            SCALAR_RANKS if rank == "scalar" else None if rank is None else (rank[0], rank[1])
         )
         dims = source.get("dims")
         self.dims: tuple[int | str, ...] | None = None if dims is None else tuple(dims)
@@ -200,12 +203,14 @@ class Match:
         signature: its combination of types.
         inputs, outputs: the formal operand at each position.
         positions: where each input stands, by name; a run's is that of its first.
+        tensors: the positions of the inputs that are no scalars, and those.
         level: the feature level that its form and types need; rules may ask for more.
         reason: what asks for that level.
     """
 
     __slots__ = (
-        "inputs", "level", "outputs", "positions", "reason", "signature", "spec", "variant",
+        "inputs", "level", "outputs", "positions", "reason", "signature", "spec", "tensors",
+        "variant",
     )  # fmt: skip
 
     def __init__(
@@ -222,6 +227,9 @@ class Match:
         self.inputs = inputs
         self.outputs = outputs
         self.positions = {inputs[place].name: place for place in reversed(range(len(inputs)))}
+        self.tensors = [
+            (place, formal) for place, formal in enumerate(inputs) if formal.rank != SCALAR_RANKS
+        ]
         self.level = spec.level
         self.reason = spec.name
         self._need(variant.level, f"its form {variant.name}")

@@ -80,6 +80,7 @@ class Target(GraphParts):
         self._stored: dict[Value, str] = {}
         self._parameter_names: dict[tuple[Quant, DType, Shape], tuple[str, str]] = {}
         self._zeros: dict[tuple[DType, Shape], str] = {}
+        self._numbers: dict[tuple[str, DType], str] = {}
         self._nests: bool | None = None
         self._of_bytes: set[str] = set()
         """Names of real values that a DequantizeLinear makes of int8."""
@@ -121,8 +122,18 @@ class Target(GraphParts):
 
     def floats(self, value: float | np.ndarray, like: Value) -> str:
         """A float constant of the float type in which ``like``'s real values are computed."""
+        kind = self.real_type(like)
+        if not isinstance(value, float):
+            return self._floats(value, kind)
+        key = value.hex(), kind  # zeros of both signs are equal, but not the same
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = self._floats(value, kind)
+        return found
+
+    def _floats(self, value: float | np.ndarray, kind: DType) -> str:
         with np.errstate(over="ignore"):  # beyond float16 lies infinity, as in every kernel
-            return self.const(np.asarray(value, self.real_type(like).numpy))
+            return self.const(np.asarray(value, kind.numpy))
 
     def real(self, value: Value | None) -> str:
         """The name of the value's real values; "" for an absent operand."""

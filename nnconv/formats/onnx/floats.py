@@ -16,7 +16,8 @@ WITH_DOUBLE = frozenset({DType.FLOAT64})
 
 
 def _is_lacking(t: Target, value: Value, kernels: frozenset[DType]) -> bool:
-    return t.real_type(value) in _LACKING - kernels
+    kind = t.real_type(value)
+    return kind in _LACKING and kind not in kernels
 
 
 def narrowed(

@@ -204,6 +204,15 @@ _ITEM_ENCODERS: dict[AttributeType, Callable[[Any], bytes]] = {
 }
 
 
+def _repeats(value: Any) -> bool:
+    """Whether other attributes may be equal to one, and then are encoded alike.
+
+    Floats are left out: zeros of both signs are equal, and whole numbers to integers.
+    """
+    kind = type(value)
+    return kind is int or kind is str or (kind is tuple and set(map(type, value)) == {int})
+
+
 def _plain_attribute(name: bytes, kind: AttributeType, items: Sequence[Any]) -> bytes:
     """Encode an attribute of numbers or strings; ``name`` has its length before it."""
     tag = _PLAIN_FIELDS[kind]
@@ -232,8 +241,9 @@ class Encoder:
         self._elsewhere: Mapping[int, Location] = {} if elsewhere is None else elsewhere
         self._texts = _Texts()
         # Most nodes repeat the attributes, and most values the types, of others.
-        self._attributes: dict[tuple[str, AttributeType, tuple[Any, ...]], bytes] = {}
-        self._places: dict[tuple[str, str], bytes] = {}
+        self._attributes: dict[tuple[str, type, Any], bytes] = {}
+        self._heads: dict[tuple[tuple[int, ...], DataType], bytes] = {}
+        self._places: dict[tuple[Location, int], bytes] = {}
         self._types: dict[tuple[DataType | None, tuple[int | str | None, ...] | None], bytes] = {}
 
     def model(self, model: Model) -> int:
@@ -298,6 +308,10 @@ class Encoder:
         size = 0
         slot = self._open()
         for name, value in node.attributes.items():
+            known = _repeats(value) and self._attributes.get((name, type(value), value))
+            if known:
+                pieces.append(known)
+                continue
             try:
                 kind, items = _classify(value)
                 if kind in _NESTED_FIELDS:
@@ -305,7 +319,10 @@ class Encoder:
                     pieces.clear()
                     size += self._nested_attribute(name, kind, items)
                 else:
-                    pieces.append(self._plain_attribute(name, kind, items))
+                    encoded = _plain_attribute(texts[name], kind, items)
+                    pieces.append(encoded)
+                    if _repeats(value):
+                        self._attributes[name, type(value), value] = encoded
             except _BadAttributeError as error:
                 raise GraphError(
                     f"ONNX node {node.op_type} (`{node.name}`), attribute {name}: {error}."
@@ -320,17 +337,6 @@ class Encoder:
         self.parts.append(rest)
         return self._close(slot, b"\x0a", size)
 
-    def _plain_attribute(self, name: str, kind: AttributeType, items: Sequence[Any]) -> bytes:
-        # Floats are left out: zeros of both signs are equal.
-        if kind is AttributeType.FLOAT or kind is AttributeType.FLOATS:
-            return _plain_attribute(self._texts[name], kind, items)
-        key = (name, kind, tuple(items))
-        encoded = self._attributes.get(key)
-        if encoded is None:
-            encoded = _plain_attribute(self._texts[name], kind, items)
-            self._attributes[key] = encoded
-        return encoded
-
     def _nested_attribute(self, name: str, kind: AttributeType, items: Sequence[Any]) -> int:
         """Append an attribute of tensors or graphs."""
         slot = self._open()
@@ -343,19 +349,12 @@ class Encoder:
 
     def _tensor(self, tag: bytes, tensor: Tensor) -> int:
         nbytes = tensor_nbytes(tensor)
-        head = [b"\x08" + varint(extent) for extent in tensor.dims]
-        head.append(b"\x10" + varint(tensor.dtype))
+        head = [self._head(tuple(tensor.dims), tensor.dtype)]
         if tensor.name:
-            head.append(b"\x42" + self._texts[tensor.name])
+            head += (b"\x42", self._texts[tensor.name])
         location = self._elsewhere.get(id(tensor))
         if location is not None:
-            for key, text in (
-                ("location", location[0]),
-                ("offset", str(location[1])),
-                ("length", str(nbytes)),
-            ):
-                head.append(self._place(key, text))
-            head.append(b"\x70\x01")
+            head.append(self._place(location, nbytes))
         else:
             head.append(b"\x4a" + varint(nbytes))
             if nbytes <= _INLINE_BYTES:
@@ -367,11 +366,22 @@ class Encoder:
         self.parts.append(tensor)
         return size + nbytes
 
-    def _place(self, key: str, text: str) -> bytes:
-        """Encode a part of where a tensor's bytes lie: most are alike in others."""
-        encoded = self._places.get((key, text))
+    def _head(self, dims: tuple[int, ...], dtype: DataType) -> bytes:
+        """Encode a tensor's extents and type."""
+        encoded = self._heads.get((dims, dtype))
         if encoded is None:
-            encoded = self._places[key, text] = delimited(b"\x6a", self._entry(key, text))
+            extents = [b"\x08" + varint(extent) for extent in dims]
+            encoded = b"".join((*extents, b"\x10", varint(dtype)))
+            self._heads[dims, dtype] = encoded
+        return encoded
+
+    def _place(self, location: Location, nbytes: int) -> bytes:
+        """Encode where a tensor's bytes lie."""
+        encoded = self._places.get((location, nbytes))
+        if encoded is None:
+            where = {"location": location[0], "offset": str(location[1]), "length": str(nbytes)}
+            entries = [delimited(b"\x6a", self._entry(*entry)) for entry in where.items()]
+            encoded = self._places[location, nbytes] = b"".join((*entries, b"\x70\x01"))
         return encoded
 
     def _entry(self, key: str, value: str) -> bytes:

@@ -23,8 +23,8 @@ import numpy as np
 
 from nnconv import backends
 from nnconv.backends import Compile, DeadlineError, Executable, Limits, NoDeviceError, limited
-from nnconv.collector import no_collection
 from nnconv.errors import BackendError, InvalidModelError, NnconvError, UnsupportedError
+from nnconv.ir.collector import no_collection
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Model
 from nnconv.runtime.core.cache import CacheSlot
