@@ -6,6 +6,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -414,6 +415,7 @@ def _states(
             yield StateInfo(info, noted.output, initial)
 
 
+@cache
 def has_exact_byte_sums(flags: str | None = None) -> bool:
     """Whether this CPU adds products of uint8 and int8 exactly.
 

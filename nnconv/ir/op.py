@@ -281,7 +281,7 @@ class Op:
 
     def replace(self, **changes: Any) -> Self:
         """The same op with some attributes changed."""
-        return type(self)(**{**self.attributes(), **changes})
+        return type(self)(**{**self.__dict__, **changes})
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

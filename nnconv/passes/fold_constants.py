@@ -8,6 +8,7 @@ stored float16 or int8 stays in the graph, so that they stay small in the file.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -81,6 +82,15 @@ class FoldConstantsPass(Pass):
         return walk.finish()
 
 
+_OF_EXTENTS = (ShapeOf, Rank, Size)
+
+
+@cache
+def _settings(op: type[Op]) -> tuple[int, ...]:
+    """Which operands of an op may be attributes instead."""
+    return tuple(i for i in op.places_of(Role.INDEX) if op.operands[i].optional)
+
+
 class _Walk:
     def __init__(self, graph: Graph, evaluate: Evaluate, *, empty: bool) -> None:
         self.graph = graph
@@ -144,10 +154,10 @@ class _Walk:
         return True
 
     def _fold(self, node: Node) -> bool:
-        if isinstance(node.op, ShapeOf | Rank | Size):
+        if isinstance(node.op, _OF_EXTENTS):
             return self._fold_extents(node)
         inputs = node.inputs
-        if not inputs or not all(v is None or v.data is not None for v in inputs):
+        if not inputs or any([v is not None and v.data is None for v in inputs]):
             return self._fold_elements(node)
         if not _worthwhile(node):
             return False
@@ -196,15 +206,8 @@ class _Walk:
 
     def _specialise(self, node: Node) -> bool:
         op, inputs = node.op, node.inputs
-        formal = op.operands
-        places = [
-            i
-            for i, operand in enumerate(formal)
-            if operand.optional
-            and operand.role is Role.INDEX
-            and i < len(inputs)
-            and inputs[i] is not None
-        ]
+        settings = _settings(type(op))
+        places = [i for i in settings if i < len(inputs) and inputs[i] is not None]
         if not places:
             return False
         known: list[tuple[int, ...] | None] = [None] * len(inputs)

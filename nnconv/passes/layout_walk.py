@@ -61,16 +61,20 @@ class Moves:
 
     def __call__(self, node: Node, perm: Perm) -> Permuted | None:
         """The op for data transposed by ``perm``; None if it can't follow, or had better not."""
-        key = (node, perm)
-        if key not in self._known:
-            permuted = node.op.permute(perm, node.input_types)
-            if permuted is not None and (
-                loses_last_axis(node, permuted, self.target)
-                or _is_elsewhere(permuted.op, self.target)  # models may mix layouts
-            ):
-                permuted = None
-            self._known[key] = permuted
-        return self._known[key]
+        try:
+            return self._known[node, perm]
+        except KeyError:
+            found = self._known[node, perm] = self._move(node, perm)
+            return found
+
+    def _move(self, node: Node, perm: Perm) -> Permuted | None:
+        permuted = node.op.permute(perm, node.input_types)
+        if permuted is not None and (
+            loses_last_axis(node, permuted, self.target)
+            or _is_elsewhere(permuted.op, self.target)  # models may mix layouts
+        ):
+            return None
+        return permuted
 
     def back(self, node: Node, perm: Perm) -> Permuted | None:
         """The op whose results come out transposed by ``perm``, but for vectors; None as before."""
@@ -154,7 +158,9 @@ class Walk:
     def visit(self, node: Node) -> None:
         """Rewrite one node, or give it its operands in the old order."""
         builder = Builder(self.graph, before=node, origin=node.origin)
-        if self._flatten(node, builder) or self._turn(node, builder):
+        if isinstance(node.op, Reshape) and self._flatten(node, builder):
+            return
+        if isinstance(node.op, Transpose) and self._turn(node, node.op, builder):
             return
         permuted = self._choose(node)
         if permuted is not None:
@@ -296,10 +302,10 @@ class Walk:
         assert made is not None
         return made
 
-    def _turn(self, node: Node, builder: Builder) -> bool:
+    def _turn(self, node: Node, op: Transpose, builder: Builder) -> bool:
         """A Transpose of the source: what is left of it between the orders before and behind it."""
-        op, value = node.op, node.inputs[0] if node.inputs else None
-        if not isinstance(op, Transpose) or op.perm is None or value is None:
+        value = node.operand(0)
+        if op.perm is None:
             return False
         same = tuple(range(len(op.perm)))
         present = self.moved.get(value)

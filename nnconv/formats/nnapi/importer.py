@@ -71,8 +71,16 @@ class Source(StepSource):
             raise self.fail(fault)
 
     def _shape_at(self, position: Integer) -> Shape:
+        value = self._value_at(position)
+        return None if value is None else value.shape
+
+    def _value_at(self, position: Integer) -> Value | None:
+        """An input, or None where it has no value."""
         index = self.op.inputs[position]
-        return None if self.scope.is_omitted(index) else self.scope.value(index, self).shape
+        found = self.scope.values.get(index)
+        if found is None and not self.scope.is_omitted(index):
+            found = self.scope.value(index, self)
+        return found
 
     def _is_nchw(self) -> bool:
         place = self.match.variant.layout
@@ -98,9 +106,7 @@ class Source(StepSource):
     def optional(self, name: str) -> Value | None:
         """An input, or None where it is left out."""
         place = self.match.position(name)
-        if place is None or self.scope.is_omitted(self.op.inputs[place]):
-            return None
-        return self.scope.value(self.op.inputs[place], self)
+        return None if place is None else self._value_at(place)
 
     def operand(self, name: str) -> Value:
         """A required input.
@@ -142,11 +148,11 @@ class Source(StepSource):
         """The fused activation."""
         found = ACTIVATIONS[self.int("activation")]
         kind = self.match.signature.types.get("T")
-        if found is not Activation.NONE and any(
-            rule["rule"] == "activation_none" and kind is not None and rule["type"] == kind.name
-            for rule in self.match.spec.rules
-        ):
-            raise self.fail(f"activation {found.name} with {kind.name if kind else ''} data")
+        if found is Activation.NONE or kind is None:
+            return found
+        for rule in self.match.spec.rules:
+            if rule["rule"] == "activation_none" and rule["type"] == kind.name:
+                raise self.fail(f"activation {found.name} with {kind.name} data")
         return found
 
     def layout(self) -> Layout:
