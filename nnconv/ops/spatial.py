@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from nnconv.errors import plural
@@ -50,23 +51,35 @@ class Padding:
         Where an extent isn't known and matters, the padding stays ``same``. It doesn't with a
         stride of 1, nor if all padding is at the end: what no window covers may be one more.
         """
-        totals = []
-        for extent, size, step, spread in zip(extents, window, stride, dilation, strict=True):
-            reach = (size - 1) * spread + 1
-            if isinstance(extent, int):
-                count = -(-extent // step)
-                totals.append(max((count - 1) * step + reach - extent, 0))
-            elif step == 1 or (reach - 1 + lower) // 2 == 0:
-                totals.append(reach - 1)
-            else:
-                return cls((0,) * len(window), (0,) * len(window), same=True, lower=lower)
-        before = tuple((total + lower) // 2 for total in totals)
-        return cls(before, tuple(t - b for t, b in zip(totals, before, strict=True)))
+        return _same_padding(extents, window, stride, dilation, lower=lower)
 
     @property
     def is_zero(self) -> bool:
         """Whether nothing is padded."""
         return not self.same and not any(self.before) and not any(self.after)
+
+
+@lru_cache(maxsize=1000)  # layers are alike
+def _same_padding(
+    extents: tuple[Dim, ...],
+    window: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+    *,
+    lower: bool,
+) -> Padding:
+    totals = []
+    for extent, size, step, spread in zip(extents, window, stride, dilation, strict=True):
+        reach = (size - 1) * spread + 1
+        if isinstance(extent, int):
+            count = -(-extent // step)
+            totals.append(max((count - 1) * step + reach - extent, 0))
+        elif step == 1 or (reach - 1 + lower) // 2 == 0:
+            totals.append(reach - 1)
+        else:
+            return Padding((0,) * len(window), (0,) * len(window), same=True, lower=lower)
+    before = tuple((total + lower) // 2 for total in totals)
+    return Padding(before, tuple(t - b for t, b in zip(totals, before, strict=True)))
 
 
 def window_count(

@@ -157,7 +157,7 @@ class _Walk:
         if isinstance(node.op, _OF_EXTENTS):
             return self._fold_extents(node)
         inputs = node.inputs
-        if not inputs or any([v is not None and v.data is None for v in inputs]):
+        if not inputs or any(v is not None and v.data is None for v in inputs):
             return self._fold_elements(node)
         if not _worthwhile(node):
             return False
@@ -206,7 +206,7 @@ class _Walk:
 
     def _specialise(self, node: Node) -> bool:
         op, inputs = node.op, node.inputs
-        settings = _settings(type(op))
+        settings = _settings(type(op))  # type: ignore[arg-type] # mypy: a class isn't hashable
         places = [i for i in settings if i < len(inputs) and inputs[i] is not None]
         if not places:
             return False
