@@ -252,17 +252,28 @@ def scalar(model, number, code=OperandCode.INT32):
     return made
 
 
+def split(model, whole, axis, dimensions=()):
+    halves = [model.add_operand(OperandType(FLOAT, dimensions)) for _ in range(2)]
+    settings = [scalar(model, np.int32(number)) for number in (axis, 2)]
+    model.add_operation(OperationCode.SPLIT, [whole, *settings], halves)
+    return halves
+
+
+def halved(x, dimensions):
+    """A model that reshapes ``x`` to extents that it computes, and splits that in two."""
+    model, inputs, moved = reshaped(x, dimensions)
+    halves = split(model, moved, axis=0, dimensions=dimensions)
+    model.identify_inputs_and_outputs(inputs, halves)
+    model.finish()
+    return model
+
+
 @pytest.mark.parametrize("names", [[REFERENCE], DEVICES], ids=len)
 @pytest.mark.parametrize("dimensions", [(), (0, 0)])
 def test_what_an_operation_needs_beforehand_may_be_computed_extents(names, dimensions):
     """SPLIT must know the extent that it splits."""
     x = np.arange(12, dtype=np.float32).reshape(2, 6)
-    model, inputs, moved = reshaped(x, dimensions)
-    halves = [model.add_operand(OperandType(FLOAT, dimensions)) for _ in range(2)]
-    settings = [scalar(model, np.int32(number)) for number in (0, 2)]
-    model.add_operation(OperationCode.SPLIT, [moved, *settings], halves)
-    model.identify_inputs_and_outputs(inputs, halves)
-    model.finish()
+    model = halved(x, dimensions)
     chosen = [device(name) for name in names]
     assert model.get_supported_operations_for_devices(chosen) == [True] * 3
     compilation = compiled(model, names)
@@ -270,7 +281,7 @@ def test_what_an_operation_needs_beforehand_may_be_computed_extents(names, dimen
         made = nnapi.Execution(compilation)
         made.set_input(0, x)
         made.set_input(1, np.float32(shape))
-        results = [np.zeros((shape[0] // 2, shape[1]), np.float32) for _ in halves]
+        results = [np.zeros((shape[0] // 2, shape[1]), np.float32) for _ in range(2)]
         for number, result in enumerate(results):
             made.set_output(number, result)
         made.compute()
@@ -286,12 +297,7 @@ def test_what_an_operation_needs_beforehand_may_be_computed_extents(names, dimen
 )
 def test_an_operation_that_computed_extents_do_not_suit_is_told_by_its_number(extents, fault):
     x = np.zeros((2, 6), np.float32)
-    model, inputs, moved = reshaped(x, ())
-    halves = [model.add_operand(OperandType(FLOAT, ())) for _ in range(2)]
-    settings = [scalar(model, np.int32(number)) for number in (0, 2)]
-    model.add_operation(OperationCode.SPLIT, [moved, *settings], halves)
-    model.identify_inputs_and_outputs(inputs, halves)
-    model.finish()
+    model = halved(x, ())
     made = nnapi.Execution(compiled(model))
     made.set_input(0, x)
     made.set_input(1, np.float32(extents))
@@ -340,11 +346,10 @@ def test_what_is_computed_beforehand_may_have_no_elements(size):
     extents = model.add_operand(OperandType(FLOAT, (2,)))
     begin, sizes = (model.add_operand(OperandType(OperandCode.TENSOR_INT32, (2,))) for _ in "ab")
     model.set_operand_value(begin, np.zeros(2, np.int32))
-    part, *halves = (model.add_operand(OperandType(FLOAT, ())) for _ in range(3))
+    part = model.add_operand(OperandType(FLOAT, ()))
     model.add_operation(OperationCode.CAST, [extents], [sizes])
     model.add_operation(OperationCode.SLICE, [x, begin, sizes], [part])
-    settings = [scalar(model, np.int32(number)) for number in (1, 2)]
-    model.add_operation(OperationCode.SPLIT, [part, *settings], halves)
+    halves = split(model, part, axis=1)
     model.identify_inputs_and_outputs([x, extents], halves)
     model.finish()
     made = nnapi.Execution(compiled(model))
@@ -360,9 +365,7 @@ def test_what_is_computed_beforehand_may_have_no_elements(size):
 def test_what_is_computed_beforehand_goes_once_it_is_read():
     count, x = 60, np.ones((2, 1 << 14), np.float32)
     model, inputs, moved = reshaped(x, ())
-    halves = [model.add_operand(OperandType(FLOAT, ())) for _ in range(2)]
-    settings = [scalar(model, np.int32(number)) for number in (0, 2)]
-    model.add_operation(OperationCode.SPLIT, [moved, *settings], halves)
+    halves = split(model, moved, axis=0)
     chain = [halves[0], *(model.add_operand(OperandType(FLOAT, ())) for _ in range(count))]
     for before, after in pairwise(chain):
         model.add_operation(OperationCode.NEG, [before], [after])
@@ -429,12 +432,7 @@ def test_runs_that_fail_keep_nothing_of_those_before():
 
 def test_a_device_that_needs_what_is_computed_is_told_to_lack_the_operation():
     x = np.zeros((2, 6), np.float32)
-    model, inputs, moved = reshaped(x, ())
-    halves = [model.add_operand(OperandType(FLOAT, ())) for _ in range(2)]
-    settings = [scalar(model, np.int32(number)) for number in (0, 2)]
-    model.add_operation(OperationCode.SPLIT, [moved, *settings], halves)
-    model.identify_inputs_and_outputs(inputs, halves)
-    model.finish()
+    model = halved(x, ())
     found = model.get_supported_operations_for_devices([device("onnxruntime:cpu")])
     assert found[2] is False
     with pytest.raises(nnapi.Error, match="SPLIT") as caught:
