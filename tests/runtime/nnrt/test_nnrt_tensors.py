@@ -45,8 +45,8 @@ def test_every_run_tells_the_shapes_of_its_outputs(name):
         assert np.array_equal(content(output), 2 * array() + turn)
 
 
-@pytest.mark.parametrize("computed", [False, True])
-def test_what_an_operation_needs_beforehand_may_be_an_input_or_computed(computed):
+def gathered(*, computed):
+    """GATHER along an axis that is an input, or what ABS makes of it."""
     model = nnrt.Model()
     kinds = Tensor(FLOAT, (2, 3)), Tensor(DataType.INT32, (1,)), Tensor(DataType.INT32, (1,))
     inputs = [model.add_tensor(kind) for kind in kinds]
@@ -58,14 +58,42 @@ def test_what_an_operation_needs_beforehand_may_be_an_input_or_computed(computed
     model.add_operation(OperationType.GATHER, [], [*inputs[:2], axis], [out])
     model.specify_inputs_and_outputs(inputs, [out])
     model.finish()
+    return model
+
+
+def integer(number):
+    made = device_tensor((1,), DataType.INT32)
+    made.get_data_buffer().view(np.int32)[:] = number
+    return made
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_what_an_operation_needs_beforehand_may_be_an_input_or_computed(computed):
+    model = gathered(computed=computed)
     assert model.get_available_operations(device_id()) == [True] * (1 + computed)
     made = nnrt.Executor(compiled(model))
-    index, axis = (device_tensor((1,), DataType.INT32) for _ in range(2))
-    index.get_data_buffer().view(np.int32)[:] = 1
     output = Tensor.create_with_size(device_id(), desc((-1, -1)), 64)
     for number, shape in ((0, (1, 3)), (1, (2, 1))):
-        axis.get_data_buffer().view(np.int32)[:] = -number if computed else number
-        made.run_sync([filled(), index, axis], [output])
+        axis = integer(-number if computed else number)
+        made.run_sync([filled(), integer(1), axis], [output])
         assert output.get_tensor_desc().get_shape() == shape
         found = output.get_data_buffer()[: 4 * int(np.prod(shape))].view(np.float32)
         assert np.array_equal(found.reshape(shape), array().take([1], number))
+
+
+@pytest.mark.parametrize("computed", [False, True])
+@pytest.mark.parametrize(
+    ("index", "axis", "fault"),
+    [
+        (1, 2, "axis 2 is out of range for rank 2"),
+        (5, 1, "index 5 is out of range for an extent of 3"),
+    ],
+)
+def test_an_operation_that_inputs_do_not_suit_is_told_by_its_number(computed, index, axis, fault):
+    made = nnrt.Executor(compiled(gathered(computed=computed)))
+    output = Tensor.create_with_size(device_id(), desc((-1, -1)), 64)
+    inputs = [filled(), integer(index), integer(-axis if computed else axis)]
+    text = rf"operation {computed:d} \(GATHER\): {fault}"
+    with pytest.raises(nnrt.Error, match=text) as caught:
+        made.run_sync(inputs, [output])
+    assert caught.value.code is ReturnCode.UNAVAILABLE_DEVICE
