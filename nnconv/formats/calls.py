@@ -55,6 +55,7 @@ class StepImport(ABC):
         self.values: dict[int, Value] = {}
         self.unsupported: list[UnsupportedItem] = []
         self.faults: list[Finding] = []
+        self._types: dict[int, TensorType] = {}
         self._doubtful: set[int] = set()
 
     # What a format says of its models.
@@ -64,8 +65,8 @@ class StepImport(ABC):
         """What the value of an operand is called."""
 
     @abstractmethod
-    def stated(self, index: int) -> TensorType:
-        """What the model says of an operand: dtype, shape, quantization."""
+    def type_of(self, index: int) -> TensorType:
+        """What the model says of an operand: dtype, shape, quantization; asked once."""
 
     @abstractmethod
     def is_binding(self, index: int) -> bool:
@@ -131,6 +132,13 @@ class StepImport(ABC):
                 self._doubtful.add(place)
             elif is_doubtful:
                 self._doubtful.add(place)
+
+    def stated(self, index: int) -> TensorType:
+        """What the model says of an operand: dtype, shape, quantization."""
+        found = self._types.get(index)
+        if found is None:
+            found = self._types[index] = self.type_of(index)
+        return found
 
     def value(self, index: int, reader: StepSource | None = None) -> Value:
         """The IR value of an operand: what produced it, an input, or a constant.

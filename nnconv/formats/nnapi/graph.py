@@ -12,7 +12,7 @@ from nnconv.formats.nnapi.importer import Source, importers
 from nnconv.formats.nnapi.table import MismatchError, match
 from nnconv.formats.nnapi.types import DTYPES, PER_CHANNEL, ZERO_POINTS
 from nnconv.formats.nnapi.wire import Graph as WireGraph
-from nnconv.formats.nnapi.wire import Lifetime, Model, Operand, Operation
+from nnconv.formats.nnapi.wire import Lifetime, Model, Operation
 from nnconv.ir.graph import Graph
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, TensorType
@@ -50,7 +50,6 @@ class GraphImport(StepImport):
         self.source = source
         self._omitted = frozenset(omitted)
         self._shapes = shapes or {}
-        self._types: dict[int, TensorType] = {}
         places = [*source.inputs, *source.outputs]
         kinds = ["input"] * len(source.inputs) + ["output"] * len(source.outputs)
         counters = [*range(len(source.inputs)), *range(len(source.outputs))]
@@ -97,8 +96,9 @@ class GraphImport(StepImport):
         operand = self.source.operands[index]
         return operand.lifetime is Lifetime.NO_VALUE or index in self._omitted
 
-    @staticmethod
-    def _type_of(operand: Operand) -> TensorType:
+    def type_of(self, index: int) -> TensorType:
+        """What the model says of an operand."""
+        operand = self.source.operands[index]
         shape: Shape = operand.dimensions
         if 0 in operand.dimensions:
             shape = tuple(extent or None for extent in operand.dimensions)
@@ -111,13 +111,6 @@ class GraphImport(StepImport):
         elif operand.type in ZERO_POINTS:
             quant = Quant.per_tensor(operand.scale, operand.zero_point)
         return TensorType(DTYPES[operand.type], shape, quant)
-
-    def stated(self, index: int) -> TensorType:
-        """What the model says of an operand."""
-        found = self._types.get(index)
-        if found is None:
-            found = self._types[index] = self._type_of(self.source.operands[index])
-        return found
 
     def is_binding(self, index: int) -> bool:
         """Whether the extents that the model states of a result must be right."""

@@ -67,7 +67,7 @@ class GraphImport(StepImport):
         known = self._names.get(index)
         return known or self.source.tensors[index].name or f"tensor{index}"
 
-    def stated(self, index: int) -> TensorType:
+    def type_of(self, index: int) -> TensorType:
         """What the model says of a tensor.
 
         Raises:
