@@ -97,9 +97,9 @@ def compile(  # noqa: A001 - it is what it does
         if name not in _HOMES:
             have = ", ".join(_HOMES)
             raise errors.UsageError(f"there is no device {name!r}; devices are {have}")
-    if len(names) > 1:
-        return _compile_for(model, names, options)
     with no_collection():
+        if len(names) > 1:
+            return _compile_for(model, names, options)
         made: Executable = import_module(_HOMES[device]).make(model, device, options)
     return made
 

@@ -100,8 +100,7 @@ def load(
     check_arguments("path", path=path)
     check_arguments("text or None", format=format)
     check_arguments("shapes", input_shapes=input_shapes)
-    with no_collection():
-        return read_model(path, format, input_shapes=input_shapes)
+    return read_model(path, format, input_shapes=input_shapes)
 
 
 def save(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from nnconv.checks import check_arguments
 from nnconv.errors import Reason, UnsupportedError, UsageError
 from nnconv.formats import check_writable, detect, read_model
+from nnconv.ir.collector import no_collection
 from nnconv.ir.graph import Model
 from nnconv.lowering import (
     LOWERINGS,
@@ -137,7 +138,8 @@ def check(
     def attempt(version: int | None) -> UnsupportedError | Lowered[Any]:
         option = {VERSION_OPTIONS[to]: version} if to in VERSION_OPTIONS else {}
         try:
-            return LOWERINGS[to](one_entry(model, entry), **option)
+            with no_collection():
+                return LOWERINGS[to](one_entry(model, entry), **option)
         except UnsupportedError as error:
             return error
 

@@ -97,8 +97,11 @@ def read_model(
         UnsupportedError: it has nodes that can't be imported.
         UsageError: the format can't be read, or an input has no such name.
     """
+    from nnconv.ir.collector import no_collection
+
     reader = _module(detect(path) if format is None else format, "reader")
-    model: Model = reader.read(path, input_shapes=input_shapes)
+    with no_collection():
+        model: Model = reader.read(path, input_shapes=input_shapes)
     return model
 
 
