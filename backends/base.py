@@ -11,7 +11,7 @@ import abc
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,8 @@ UNINTERRUPTIBLE = frozenset({"litert:cpu"})
 SERIAL = frozenset({"litert:cpu"})
 """The devices whose compiled models do one run at a time."""
 
+
+Given = TypeVar("Given")
 
 Compile: TypeAlias = "Callable[[Model, str, str], Executable]"
 """Makes a model ready for a device; the name is for what keeps it."""
@@ -124,6 +126,7 @@ class Executable(abc.ABC):
         states: states carried as pairs of an input and an output.
         last_seconds: how long the runtime worked in the last run; 0 before it.
         cuts: how the model was cut; None where it is whole.
+        aliases: what else inputs may be called, with their names.
     """
 
     OPTIONS: ClassVar[frozenset[str]] = frozenset()
@@ -135,8 +138,8 @@ class Executable(abc.ABC):
     states: tuple[StateInfo, ...] = ()
     last_seconds: float = 0.0
     cuts: Cuts | None = None
-    _closed = False
     aliases: Mapping[str, str]
+    _closed = False
 
     def __init__(self, device: str) -> None:
         """Start with nothing kept."""
@@ -186,7 +189,7 @@ class Executable(abc.ABC):
         if self._closed:
             raise UsageError(f"the model on {self.device} was closed; compile it again")
         check_arguments("arrays", feeds=feeds)
-        given = {self.aliases.get(name, name): array for name, array in feeds.items()}
+        given = self._by_name(feeds)
         ready = self._checked(given)
         for state in self.states:
             if state.input.name not in given:
@@ -248,7 +251,7 @@ class Executable(abc.ABC):
         Raises:
             UsageError: there is no such input, or it can't have the shape.
         """
-        given = {self.aliases.get(name, name): shape for name, shape in shapes.items()}
+        given = self._by_name(shapes)
         known = {info.name: info for info in self.inputs}
         if wrong := sorted(given.keys() - known.keys()):
             have = ", ".join(map(repr, known)) or "none"
@@ -267,6 +270,20 @@ class Executable(abc.ABC):
                 )
             known[name] = known[name]._replace(shape=tuple(shape))
         self.inputs = tuple(known.values())
+
+    def _by_name(self, given: Mapping[str, Given]) -> dict[str, Given]:
+        """What is given for inputs, some by what else they may be called.
+
+        Raises:
+            UsageError: something is given for both names of one.
+        """
+        found: dict[str, Given] = {}
+        for called, item in given.items():
+            name = self.aliases.get(called, called)
+            if name in found:
+                raise UsageError(f"input {name!r} is given twice, by both of its names")
+            found[name] = item
+        return found
 
     def _checked(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         known = {info.name: info for info in self.inputs}

@@ -103,6 +103,8 @@ def test_runs_another_entry_point_by_either_name_of_its_inputs(file, device):
     a, b = np.array([5, 6], np.float32), np.array([1, 8], np.float32)
     for feeds in ({"p:0": a, "q:0": b}, {"right": b, "left": a}):
         assert_same(executable.run(feeds)["d:0"], a - b)
+    with pytest.raises(UsageError, match="input 'q:0' is given twice, by both of its names"):
+        executable.run({"p:0": a, "q:0": b, "right": a})
 
 
 @pytest.mark.parametrize("device", RUNNABLE)
