@@ -32,7 +32,7 @@ def clone_graph(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
         outputs = [values[v] for v in node.outputs]
         copy.append(Node(node.op, inputs, outputs, bodies=bodies, origin=node.origin))
     copy.outputs = [values[v] for v in graph.outputs]
-    return copy, values
+    return copy, dict(values)
 
 
 class _Copies(dict[Value, Value]):

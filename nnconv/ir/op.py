@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar, dataclass_transform
 
 from nnconv.ir.dtype import ANY, DType
@@ -238,10 +239,9 @@ class Op:
         """
         changes: dict[str, Any] = {}
         taken = set()
-        for index, (operand, values) in enumerate(zip(self.operands, known, strict=False)):
-            if values is None or operand.role is not Role.INDEX or not operand.optional:
-                continue
-            if getattr(self, operand.name, 0) is not None:
+        for index in self.setting_places():
+            operand, values = self.operands[index], known[index] if index < len(known) else None
+            if values is None or getattr(self, operand.name, 0) is not None:
                 continue
             if operand.name in _SINGLE and len(values) != 1:
                 continue
@@ -265,6 +265,12 @@ class Op:
         """Which of the formal operands have a role."""
         return tuple(i for i, operand in enumerate(cls.operands) if operand.role is role)
 
+    @classmethod
+    @cache
+    def setting_places(cls) -> tuple[int, ...]:
+        """Which of the formal operands may be attributes instead."""
+        return tuple(i for i in cls.places_of(Role.INDEX) if cls.operands[i].optional)
+
     @property
     def name(self) -> str:
         """The op's name: its class name."""
@@ -277,11 +283,11 @@ class Op:
 
     def attributes(self) -> dict[str, Any]:
         """Attribute values by name."""
-        return {name: getattr(self, name) for name in self.field_names()}
+        return dict(self.__dict__)
 
     def replace(self, **changes: Any) -> Self:
         """The same op with some attributes changed."""
-        return type(self)(**{**self.__dict__, **changes})
+        return type(self)(**{**self.attributes(), **changes})
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

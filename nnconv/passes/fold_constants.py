@@ -8,7 +8,6 @@ stored float16 or int8 stays in the graph, so that they stay small in the file.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from nnconv.errors import BackendError
 from nnconv.ir.builder import Builder
 from nnconv.ir.graph import Graph, Node, Value
-from nnconv.ir.op import Op, Role
+from nnconv.ir.op import Op
 from nnconv.ir.types import TensorType, element_count, static_shape
 from nnconv.ops.elements import elements, reshape_target
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize
@@ -83,12 +82,6 @@ class FoldConstantsPass(Pass):
 
 
 _OF_EXTENTS = (ShapeOf, Rank, Size)
-
-
-@cache
-def _settings(op: type[Op]) -> tuple[int, ...]:
-    """Which operands of an op may be attributes instead."""
-    return tuple(i for i in op.places_of(Role.INDEX) if op.operands[i].optional)
 
 
 class _Walk:
@@ -206,8 +199,7 @@ class _Walk:
 
     def _specialise(self, node: Node) -> bool:
         op, inputs = node.op, node.inputs
-        settings = _settings(type(op))  # type: ignore[arg-type] # mypy: a class isn't hashable
-        places = [i for i in settings if i < len(inputs) and inputs[i] is not None]
+        places = [i for i in op.setting_places() if i < len(inputs) and inputs[i] is not None]
         if not places:
             return False
         known: list[tuple[int, ...] | None] = [None] * len(inputs)

@@ -241,7 +241,7 @@ class Encoder:
         self._elsewhere: Mapping[int, Location] = {} if elsewhere is None else elsewhere
         self._texts = _Texts()
         # Most nodes repeat the attributes, and most values the types, of others.
-        self._attributes: dict[tuple[str, type, Any], bytes] = {}
+        self._attributes: dict[tuple[str, Any], bytes] = {}
         self._heads: dict[tuple[tuple[int, ...], DataType], bytes] = {}
         self._places: dict[tuple[Location, int], bytes] = {}
         self._types: dict[tuple[DataType | None, tuple[int | str | None, ...] | None], bytes] = {}
@@ -308,8 +308,9 @@ class Encoder:
         size = 0
         slot = self._open()
         for name, value in node.attributes.items():
-            known = _repeats(value) and self._attributes.get((name, type(value), value))
-            if known:
+            repeats = _repeats(value)
+            known = self._attributes.get((name, value)) if repeats else None
+            if known is not None:
                 pieces.append(known)
                 continue
             try:
@@ -321,8 +322,8 @@ class Encoder:
                 else:
                     encoded = _plain_attribute(texts[name], kind, items)
                     pieces.append(encoded)
-                    if _repeats(value):
-                        self._attributes[name, type(value), value] = encoded
+                    if repeats:
+                        self._attributes[name, value] = encoded
             except _BadAttributeError as error:
                 raise GraphError(
                     f"ONNX node {node.op_type} (`{node.name}`), attribute {name}: {error}."
