@@ -77,6 +77,15 @@ def test_equal_small_constants_are_shared_by_type_shape_and_content():
     assert len({first, *(t.const(o) for o in others)}) == 6
 
 
+def test_float_constants_are_shared_by_bits_and_type():
+    t = target_of()
+    single, half = variable(DType.FLOAT32), variable(DType.FLOAT16)
+    names = [t.floats(number, like) for number in (0.0, -0.0, 6.0) for like in (single, half)]
+    assert len(set(names)) == 6
+    assert names == [t.floats(n, like) for n in (0.0, -0.0, 6.0) for like in (single, half)]
+    assert t.floats(6.0, variable(DType.INT8, QUANT)) == t.floats(6, single) == names[4]
+
+
 def test_large_constants_are_shared_by_identity():
     t = target_of()
     data = np.zeros((10, 20), np.float32)
