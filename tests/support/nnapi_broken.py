@@ -89,7 +89,9 @@ FINE = {
 
 def copied(model: Model) -> Model:
     """A model whose operands may be changed."""
-    return Model(_copy(model.main), [_copy(g) for g in model.referenced], relaxed=model.relaxed)
+    return Model(
+        _copy(model.main), [_copy(g) for g in model.referenced.values()], relaxed=model.relaxed
+    )
 
 
 def _copy(graph: Graph) -> Graph:
@@ -320,7 +322,7 @@ def _activation(b: Breaker, rule: Rule) -> Iterator[Model]:  # noqa: ARG001 - al
 
 def _inner(b: Breaker, rule: Rule) -> Iterator[Model]:  # noqa: ARG001 - all are called alike
     model = copied(b.model)
-    for graph in model.referenced:
+    for graph in model.referenced.values():
         for index in graph.inputs:
             is_half = graph.operands[index].type is OperandCode.TENSOR_FLOAT16
             other = OperandCode.TENSOR_FLOAT32 if is_half else OperandCode.TENSOR_FLOAT16

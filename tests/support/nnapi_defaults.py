@@ -10,7 +10,9 @@ from nnconv.formats.nnapi.wire import Graph, Model, Operation
 def without_defaults(model: Model) -> Model:
     """The model without trailing inputs that are constants of the default value; operands stay."""
     return Model(
-        _trimmed(model.main), [_trimmed(graph) for graph in model.referenced], relaxed=model.relaxed
+        _trimmed(model.main),
+        [_trimmed(graph) for graph in model.referenced.values()],
+        relaxed=model.relaxed,
     )
 
 

@@ -10,10 +10,10 @@ BOOL = OperandCode.TENSOR_BOOL8
 ONE = (1,)
 
 
-def unary(code, kind=FLOAT):
+def unary(code, kind=FLOAT, shape=ONE):
     """A model of one operation."""
     model = nnapi.Model()
-    x, y = (model.add_operand(OperandType(kind, ONE)) for _ in range(2))
+    x, y = (model.add_operand(OperandType(kind, shape)) for _ in range(2))
     model.add_operation(code, [x], [y])
     model.identify_inputs_and_outputs([x], [y])
     model.finish()

@@ -22,10 +22,11 @@ def check_branching(model: Model, *, path: str = "") -> None:
     if not model.referenced:
         return
     graphs = [graph for _, graph in model.graphs()]
+    places = {number: place for place, number in enumerate(model.referenced, 1)}
     own = [1 + len(graph.operations) for graph in graphs]
     called = [
         [
-            operand.value + 1
+            places[operand.value]
             for operation in graph.operations
             for operand in (graph.operands[index] for index in operation.inputs)
             if operand.lifetime is Lifetime.MODEL and isinstance(operand.value, int)

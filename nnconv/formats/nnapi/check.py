@@ -39,7 +39,7 @@ def findings(model: Model) -> list[Finding]:
     found = list(_references(model))
     if found:  # following circles would not end
         return found
-    for number, (label, graph) in enumerate(model.graphs(), -1):
+    for number, (label, graph) in zip((-1, *model.referenced), model.graphs(), strict=True):
         found += (
             f._replace(where=f"{label}, {f.where}" if number >= 0 else f.where, graph=number)
             for f in graph_findings(graph, model)
@@ -80,19 +80,18 @@ def least_level(model: Model, *, path: str = "") -> int:
 def _references(model: Model) -> Iterator[Finding]:
     """References to models that aren't there, and circles of them."""
     count = len(model.referenced)
-    calls: list[set[int]] = []
     for label, graph in model.graphs():
-        calls.append(set())
         for index, operand in enumerate(graph.operands):
             if operand.lifetime is not Lifetime.MODEL:
                 continue
-            if not isinstance(operand.value, int) or not 0 <= operand.value < count:
+            if not isinstance(operand.value, int) or operand.value not in model.referenced:
                 yield Finding(
                     f"{label}, operand {index}", f"model {operand.value}, there are {count}"
                 )
-            else:
-                calls[-1].add(operand.value)
-    callers = [Operation(OperationCode.IF, tuple(calls[n + 1]), (n,)) for n in range(count)]
+    callers = [
+        Operation(OperationCode.IF, tuple(graph.calls()), (number,))
+        for number, graph in model.referenced.items()
+    ]
     if run_order(callers) is None:
         yield Finding("the model", "its graphs refer to one another in a circle")
 

@@ -65,7 +65,7 @@ def to_plain(model: Model, place: Place) -> dict[str, Any]:
         plain["relaxed"] = True
     plain["main"] = _graph(model.main, place)
     if model.referenced:
-        plain["referenced"] = [_graph(graph, place) for graph in model.referenced]
+        plain["referenced"] = [_graph(graph, place) for graph in model.referenced.values()]
     return plain
 
 

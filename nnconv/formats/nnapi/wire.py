@@ -6,7 +6,7 @@ tells whether a model keeps the rules of NNAPI.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
 import numpy as np
@@ -183,6 +183,12 @@ class Graph:
         self.outputs = tuple(outputs)
         self.name = name
 
+    def calls(self) -> Iterator[int]:
+        """The numbers of the graphs that its operands name."""
+        for operand in self.operands:
+            if operand.lifetime is Lifetime.MODEL and isinstance(operand.value, int):
+                yield operand.value
+
     def __repr__(self) -> str:
         return f"<Graph {self.name} {len(self.operations)} operations>"
 
@@ -192,24 +198,41 @@ class Model:
 
     Attributes:
         main: what the model runs.
-        referenced: the graphs that operands of the lifetime MODEL name by index.
+        referenced: the graphs that operands of the lifetime MODEL name, by number.
         relaxed: whether float32 may be computed as coarsely as float16.
     """
 
     __slots__ = ("main", "referenced", "relaxed")
 
     def __init__(
-        self, main: Graph, referenced: Sequence[Graph] = (), *, relaxed: bool = False
+        self,
+        main: Graph,
+        referenced: Sequence[Graph] | Mapping[int, Graph] = (),
+        *,
+        relaxed: bool = False,
     ) -> None:
+        """Make a model; graphs without numbers have theirs by their order."""
+        numbered = referenced if isinstance(referenced, Mapping) else enumerate(referenced)
         self.main = main
-        self.referenced = list(referenced)
+        self.referenced = dict(numbered)
         self.relaxed = relaxed
 
     def graphs(self) -> Iterator[tuple[str, Graph]]:
         """Every graph with what messages call it, the main one first."""
         yield "main", self.main
-        for index, graph in enumerate(self.referenced):
-            yield f"model {index}", graph
+        for number, graph in self.referenced.items():
+            yield f"model {number}", graph
+
+    def part(self, main: Graph) -> Model:
+        """The model of another main graph, with the referenced ones alone that it comes to."""
+        found: dict[int, Graph] = {}
+        rest = [main]
+        while rest:
+            for number in rest.pop().calls():
+                if number in self.referenced and number not in found:
+                    found[number] = self.referenced[number]
+                    rest.append(found[number])
+        return Model(main, found, relaxed=self.relaxed)
 
     def __repr__(self) -> str:
         return f"<Model {self.main!r}, {len(self.referenced)} referenced>"

@@ -208,7 +208,7 @@ class Model:
         places = {value._bodies[id(body)]: self._referenced(body) for body in value._kept}
         self._kept.append(value)  # or its id might become another's
         index = self._bodies[id(value)] = len(self.wire.referenced)
-        self.wire.referenced.append(_moved(value.graph, places))
+        self.wire.referenced[index] = _moved(value.graph, places)
         return index
 
     def _set(

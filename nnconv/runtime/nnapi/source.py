@@ -115,10 +115,7 @@ class ModelSource:
         if run is None:
             return None
         bodies = bodies_of(model)
-        sources = {
-            n: ModelSource(Model(model.referenced[n], model.referenced, relaxed=model.relaxed))
-            for n in bodies
-        }
+        sources = {n: ModelSource(model.part(model.referenced[n])) for n in bodies}
         return Control([sources[n] for n in bodies], partial(run, model))
 
     def _step(self, number: int) -> Step:
@@ -191,8 +188,7 @@ def _alone(model: Model, operation: Operation, inputs: Sequence[int]) -> Model:
         for listed in (operation.inputs, inputs, operation.outputs)
     )
     graph = Graph(operands, [Operation(operation.code, taken, results)], given, results)
-    refers = any(operand.lifetime is Lifetime.MODEL for operand in operands)
-    return Model(graph, model.referenced if refers else (), relaxed=model.relaxed)
+    return model.part(graph)
 
 
 def _at_edge(operand: Operand, lifetime: Lifetime) -> Operand:

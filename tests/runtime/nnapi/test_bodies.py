@@ -5,7 +5,8 @@ import pytest
 
 from nnconv.runtime import nnapi
 from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode, ResultCode
-from support.nnapi_loops import BOOL, ONE
+from support.effort import calls_of
+from support.nnapi_loops import BOOL, ONE, unary
 from support.nnapi_runtime import FLOAT, REFERENCE, compiled, device
 
 DEVICES = [[REFERENCE], ["onnxruntime:cpu", "litert:cpu", REFERENCE]]
@@ -66,6 +67,24 @@ def chosen():
     out = model.add_operand(OperandType(FLOAT, ()))
     model.add_operation(OperationCode.IF, [flag, *bodies, x, extents], [out])
     return finished(model, [flag, x, extents], [out])
+
+
+def alternating(count):
+    """So many IFs of two models each, then what no device runs but one operation by one."""
+    model = nnapi.Model()
+    flag, x, extents = (
+        model.add_operand(OperandType(*kind))
+        for kind in ((BOOL, ONE), (FLOAT, (2, 6)), (FLOAT, (2,)))
+    )
+    found = x
+    for _ in range(count):
+        bodies = [model.add_operand(OperandType(OperandCode.MODEL)) for _ in range(2)]
+        for operand, code in zip(bodies, (OperationCode.NEG, OperationCode.ABS), strict=True):
+            model.set_operand_value_from_model(operand, unary(code, shape=(2, 6)))
+        before, found = found, model.add_operand(OperandType(FLOAT, (2, 6)))
+        model.add_operation(OperationCode.IF, [flag, *bodies, before], [found])
+    rows = halves(model, reshaped(model, found, extents))
+    return finished(model, [flag, x, extents], rows[:1])
 
 
 def turned():
@@ -161,3 +180,18 @@ def test_other_devices_are_told_to_lack_it():
     with pytest.raises(nnapi.Error, match="SPLIT") as caught:
         compiled(model, ["onnxruntime:cpu"])
     assert caught.value.code is ResultCode.BAD_DATA
+
+
+def test_the_cost_is_in_proportion_to_the_number_of_models():
+    """Operations that are asked for, or run, one by one read no models but their own."""
+
+    def costs(count):
+        model = alternating(count)
+        asked = [device(REFERENCE)]
+        yield calls_of(lambda: model.get_supported_operations_for_devices(asked))
+        compilation, given = compiled(model), [np.bool_([True]), X, np.float32((2, 6))]
+        yield calls_of(lambda: computed(compilation, given))
+
+    list(costs(10))  # what is made once
+    for few, many in zip(costs(10), costs(40), strict=True):
+        assert many < 4.1 * few
