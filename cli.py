@@ -317,6 +317,12 @@ def check(
 @INPUTS_OPTION
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random inputs.")
 @SHAPES_OPTION
+@click.option("--signature", metavar="NAME", help="Entry points to compare. [default: the first]")
+@choice_option(
+    "--io-layout",
+    ["keep", "nhwc", "nchw"],
+    "What B's image-like inputs and outputs were moved to, if A's are not.",
+)
 @common_options
 def diff(
     *,
@@ -329,8 +335,8 @@ def diff(
 ) -> int:
     """Run A and B, or A on two devices, on the same inputs and compare what they give.
 
-    Inputs and outputs belong together by name, or by place where the names differ. Exit code 1 if
-    an output differs by more than its type allows.
+    Inputs and outputs belong together by name, or by place where the names differ. A file with one
+    entry point is taken as it is. Exit code 1 if an output differs by more than its type allows.
     """
     from nnconv.diff.models import diff_models, inputs_of
 
@@ -338,7 +344,8 @@ def diff(
         raise UsageError("one model on one device is nothing to compare: give B or --device-b")
     with working(f"comparing {a.name}"):
         shapes = by_name("--input-shape", input_shapes)
-        given = by_name("--input", [name_and_file(text, inputs_of(a)) for text in inputs])
+        names = inputs_of(a, signature=options["signature"]) if inputs else []
+        given = by_name("--input", [name_and_file(text, names) for text in inputs])
         feeds = {name: read_array(name, path) for name, path in given.items()}
         found = diff_models(a, b or a, inputs=feeds, input_shapes=shapes, **options)
     if as_json:

@@ -75,7 +75,12 @@ def first_entry(model: Model) -> Model:
     return one_entry(model, model.main)
 
 
-def _check_options(*, io_layout: str, int8: str, quant: str) -> None:
+def check_options(*, io_layout: str = "keep", int8: str = "resign", quant: str = "keep") -> None:
+    """See that options are among what is allowed.
+
+    Raises:
+        UsageError: one isn't.
+    """
     for name, value, allowed in (
         ("io_layout", io_layout, IO_LAYOUTS),
         ("int8", int8, INT8_FORMS),
@@ -110,7 +115,7 @@ def to_tflite(
     from nnconv.passes.layout import LayoutPass
     from nnconv.passes.resign import ResignPass
 
-    _check_options(io_layout=io_layout, int8=int8, quant=quant)
+    check_options(io_layout=io_layout, int8=int8, quant=quant)
     layout = LayoutPass(Layout.NHWC, edge=model.main if io_layout == "nhwc" else None)
     fold = FoldQdqPass()
     resign = ResignPass(keep=int8 == "keep")
@@ -155,7 +160,7 @@ def to_nnapi(
     from nnconv.passes.narrow_numbers import NARROWED, beyond_floats, refuse_lost
     from nnconv.passes.to_floats import computes_wide_codes
 
-    _check_options(io_layout=io_layout, int8=int8, quant=quant)
+    check_options(io_layout=io_layout, int8=int8, quant=quant)
     level = NEWEST_LEVEL if feature_level is None else feature_level
     if type(level) is not int or level not in LEVELS:
         allowed = f"{LEVELS[0]} to {NEWEST_LEVEL}"
@@ -237,7 +242,7 @@ def to_nnrt(
     from nnconv.passes.layout import LayoutPass
     from nnconv.passes.name_extents import forget_extents, name_extents
 
-    _check_options(io_layout=io_layout, int8=int8, quant=quant)
+    check_options(io_layout=io_layout, int8=int8, quant=quant)
     version = NEWEST if api is None else api
     if type(version) is not int or version not in VERSIONS:
         raise UsageError(f"version {version!r}; allowed are {', '.join(map(str, VERSIONS))}")
@@ -280,7 +285,7 @@ def to_onnx(
     from nnconv.passes.base import run_passes
     from nnconv.passes.layout import LayoutPass
 
-    _check_options(io_layout=io_layout, int8=int8, quant=quant)
+    check_options(io_layout=io_layout, int8=int8, quant=quant)
     version = writer.DEFAULT_OPSET if opset is None else opset
     if type(version) is not int or not writer.LEAST_OPSET <= version <= writer.NEWEST_OPSET:
         allowed = f"{writer.LEAST_OPSET} to {writer.NEWEST_OPSET}"

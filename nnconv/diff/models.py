@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from nnconv.checks import check_arguments
 from nnconv.diff.compare import Tolerance, tolerances_of
 from nnconv.diff.inputs import check_seed
+from nnconv.diff.layouts import MOVES, layout_between, relaid, relaid_shape, was_moved
 from nnconv.diff.outcome import OutputCheck, Verification, check_output, worse
 from nnconv.diff.sway import Sways, nudges_for, sways_of
 from nnconv.diff.verify import (
@@ -29,11 +31,14 @@ from nnconv.diff.verify import (
 from nnconv.diff.worker import Outcome
 from nnconv.errors import BackendError, UsageError, plural
 from nnconv.formats import detect, read_model
-from nnconv.ir.dtype import given_as
 from nnconv.ir.graph import Model, State
 from nnconv.ir.types import Shape
+from nnconv.lowering import check_options, choose_signature
 
 FilePath: TypeAlias = "str | os.PathLike[str]"
+
+Given = TypeVar("Given")
+"""What is given for an input."""
 
 
 class _Side(NamedTuple):
@@ -41,7 +46,7 @@ class _Side(NamedTuple):
 
     Attributes:
         path: its file.
-        model: what is in it.
+        model: what is in it, with the entry point that is compared alone.
         device: what runs it.
         options: of ``nnconv.compile``.
         states: what inputs begin with that are states of the other model; they are the last ones.
@@ -54,9 +59,9 @@ class _Side(NamedTuple):
     states: tuple[np.ndarray, ...] = ()
 
 
-def inputs_of(path: FilePath) -> list[str]:
-    """The names of a file's inputs, and what its signature calls them."""
-    model = read_model(path)
+def inputs_of(path: FilePath, *, signature: str | None = None) -> list[str]:
+    """The names of an entry point's inputs, and what its signature calls them."""
+    model = _with_entry(read_model(path), signature)
     return [*(value.name for value in model.inputs), *model.main.input_names]
 
 
@@ -68,6 +73,8 @@ def diff_models(
     device_b: str | None = None,
     inputs: Mapping[str, np.ndarray] | None = None,
     input_shapes: Mapping[str, Shape] | None = None,
+    signature: str | None = None,
+    io_layout: str = "keep",
     seed: int = 0,
     timeout: float = TIMEOUT_SECONDS,
 ) -> Verification:
@@ -83,6 +90,11 @@ def diff_models(
         device_b: likewise.
         inputs: arrays by ``a``'s names; inputs not given are random.
         input_shapes: shapes to give to inputs, by ``a``'s names.
+        signature: key of the entry points to compare; the first of each when None. A file with one
+            alone is taken as it is.
+        io_layout: ``nhwc`` or ``nchw`` where ``b``'s image-like inputs and outputs have that layout
+            and ``a``'s the other, as ``nnconv.convert`` makes them; ``keep`` where both have the
+            same.
         seed: of the random inputs.
         timeout: seconds that all of it may take.
 
@@ -96,25 +108,19 @@ def diff_models(
         UsageError: the models' inputs or outputs don't match, or a wrong option.
     """
     check_seed(seed)
+    check_arguments("text or None", signature=signature)
+    check_arguments("text", io_layout=io_layout)
+    check_options(io_layout=io_layout)
     shapes = dict(input_shapes or {})
-    first = _side(a, device_a, shapes)
-    places = _by_place(first, b, shapes)
-    first, second = _with_states(first, _side(b, device_b, places))
+    first = _side(a, device_a, shapes, signature)
+    places = _by_place(first, b, shapes, signature, io_layout)
+    first, second = _with_states(first, _side(b, device_b, places, signature))
+    _check_key(first, second, signature)
     order = _pairs(first, second, "inputs")
     results = _pairs(first, second, "outputs")
-    given = _by_value(first.model, inputs or {})
-    rounds = rounds_of(first.model, seed)
-    _feed(first.model, rounds, given)
-    moved = [
-        [
-            [
-                fitted(arrays[place], value.dtype, value.shape)
-                for place, value in zip(order, second.model.inputs, strict=True)
-            ]
-            for arrays in steps
-        ]
-        for steps in rounds
-    ]
+    hint = _layout_hint(first, second, order, results, io_layout)
+    rounds = rounds_of(first.model, seed, _by_value(first.model, inputs or {}))
+    moved = _fed_to(second, first, order, rounds, io_layout)
     deadline = time.monotonic() + timeout
     with tempfile.TemporaryDirectory(prefix="nnconv-") as name:
         jobs = Jobs(Path(name), deadline)
@@ -127,14 +133,17 @@ def diff_models(
             for side, outcome in zip((first, second), outcomes, strict=True):
                 if not outcome.ran:
                     kind = UsageError if outcome.misused else BackendError
-                    raise kind(f"{side.path} can't be run: {outcome.error}", hint=outcome.hint)
-            found = _compare(first, second, outcomes, results, seed)
+                    text = f"{side.path} can't be run: {outcome.error}"
+                    raise kind(text, hint=outcome.hint or (hint if outcome.misused else ""))
+            found = _compare(first, second, outcomes, results, seed, layout=io_layout)
             if nudges := nudges_for(found.outputs):
                 run = partial(jobs.run, first.path, first.device, **_options(first))
                 sways = sways_of(rounds, outcomes[0].results, run, nudges=nudges, seed=seed)
-                found = _compare(first, second, outcomes, results, seed, sways)
+                found = _compare(first, second, outcomes, results, seed, sways, layout=io_layout)
         finally:
             jobs.end()
+    if hint and any(check.wrong_form for check in found.outputs):
+        found.notes.append(hint)
     return found
 
 
@@ -142,25 +151,92 @@ def _options(side: _Side) -> dict[str, Any]:
     return {"states": side.states, **one_thread(side.device), **side.options}
 
 
-def _side(path: FilePath, device: str | None, shapes: Mapping[str, Shape]) -> _Side:
+def _side(
+    path: FilePath, device: str | None, shapes: Mapping[str, Shape], signature: str | None
+) -> _Side:
     kind = detect(path)
     model = read_model(path, input_shapes=shapes or None)
     options: dict[str, Any] = {"input_shapes": dict(shapes)} if shapes else {}
+    several = len(model.signatures) > 1
+    model = _with_entry(model, signature)
+    if several:
+        options["signature"] = model.main.key
     return _Side(os.fspath(path), model, device or DEVICES[kind], options)
 
 
-def _by_place(first: _Side, b: FilePath, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
-    """The shapes by the other model's names."""
+def _with_entry(model: Model, signature: str | None) -> Model:
+    """A model with the entry point of that key alone; where it has but one, that."""
+    several = len(model.signatures) > 1
+    entry = choose_signature(model, signature) if several else model.main
+    return replace(model, signatures=[entry])
+
+
+def _check_key(first: _Side, second: _Side, signature: str | None) -> None:
+    """See that an entry point of one of the models has the key.
+
+    Raises:
+        UsageError: none has.
+    """
+    keys = [side.model.main.key for side in (first, second)]
+    if signature is not None and signature not in keys:
+        choose_signature((first if keys[0] else second).model, signature)
+
+
+def _by_place(
+    first: _Side, b: FilePath, shapes: Mapping[str, Shape], signature: str | None, layout: str
+) -> dict[str, Shape]:
+    """The shapes by the other model's names, and in its layout."""
     if not shapes:
         return {}
-    first, other = _with_states(first, _side(b, None, {}))
-    order = _pairs(first, other, "inputs")
-    names = [first.model.inputs[i].name for i in order]
-    return {
-        value.name: shapes[name]
-        for value, name in zip(other.model.inputs, names, strict=True)
-        if name in shapes
-    }
+    given = _by_value(first.model, shapes)
+    first, other = _with_states(first, _side(b, None, {}, signature))
+    found: dict[str, Shape] = {}
+    for place, value in zip(_pairs(first, other, "inputs"), other.model.inputs, strict=True):
+        ours = first.model.inputs[place]
+        shape = given.get(ours.name)
+        if shape is None:
+            continue
+        moves = layout in MOVES and was_moved(layout, (ours.shape, value.shape))
+        found[value.name] = relaid_shape(shape, layout) if moves else shape
+    return found
+
+
+def _fed_to(
+    second: _Side,
+    first: _Side,
+    order: Sequence[int],
+    rounds: Sequence[Sequence[Sequence[np.ndarray]]],
+    layout: str,
+) -> list[list[list[np.ndarray]]]:
+    """The first model's inputs as the second has them: their order, layout and types."""
+    ends = [(first.model.inputs[i], v) for i, v in zip(order, second.model.inputs, strict=True)]
+    moves = [layout in MOVES and was_moved(layout, (ours.shape, v.shape)) for ours, v in ends]
+    return [
+        [
+            [
+                fitted(relaid(arrays[i], layout) if moved else arrays[i], v.dtype, v.shape)
+                for i, moved, (_, v) in zip(order, moves, ends, strict=True)
+            ]
+            for arrays in steps
+        ]
+        for steps in rounds
+    ]
+
+
+def _layout_hint(
+    first: _Side, second: _Side, inputs: Sequence[int], outputs: Sequence[int], asked: str
+) -> str:
+    """What to say where an input's or output's shapes would fit if the layout were another."""
+    a, b = first.model, second.model
+    ends = [(a.inputs[i], v) for i, v in zip(inputs, b.inputs, strict=True)]
+    ends += [(a.outputs[i], v) for i, v in zip(outputs, b.outputs, strict=True)]
+    found = {layout_between(ours.shape, value.shape) for ours, value in ends} - {"", asked}
+    if len(found) != 1:
+        return ""
+    return (
+        "The second model seems to have images in the other layout: they are compared with "
+        f"io-layout {found.pop()}."
+    )
 
 
 def _with_states(first: _Side, second: _Side) -> tuple[_Side, _Side]:
@@ -223,8 +299,8 @@ def _states_hint(first: _Side, second: _Side) -> str:
     return ""
 
 
-def _by_value(model: Model, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Arrays by the names of the inputs themselves, where they go by those of the signature.
+def _by_value(model: Model, inputs: Mapping[str, Given]) -> dict[str, Given]:
+    """What is given, by the inputs' own names where it goes by those of the signature.
 
     Raises:
         UsageError: there is no such input.
@@ -237,20 +313,6 @@ def _by_value(model: Model, inputs: Mapping[str, np.ndarray]) -> dict[str, np.nd
     return found
 
 
-def _feed(
-    model: Model, rounds: list[list[list[np.ndarray]]], inputs: Mapping[str, np.ndarray]
-) -> None:
-    """Put given arrays in the place of drawn ones."""
-    names = [value.name for value in model.inputs]
-    if inputs:
-        del rounds[1:]  # other extents aren't what was given
-    for steps in rounds:
-        for arrays in steps:
-            for name, array in inputs.items():
-                place = names.index(name)
-                arrays[place] = given_as(name, array, model.inputs[place].dtype)
-
-
 def _compare(
     first: _Side,
     second: _Side,
@@ -258,6 +320,8 @@ def _compare(
     order: list[int],
     seed: int,
     sways: Sways | None = None,
+    *,
+    layout: str,
 ) -> Verification:
     apart = SUBSTITUTE in (first.device, second.device) and first.device != second.device
 
@@ -276,6 +340,9 @@ def _compare(
         for side in (first, second)
         if side.states
     ]
+    keys = [side.model.main.key for side in (first, second)]
+    if "" not in keys and keys[0] != keys[1]:
+        notes.append(f"the entry point {keys[0]!r} of the first is compared with {keys[1]!r}")
     for number, (wanted, got) in enumerate(zip(*(o.results for o in outcomes), strict=True)):
         if wanted is None or got is None:
             failed = next(o.error for o in outcomes if o.results[number] is None)
@@ -285,10 +352,13 @@ def _compare(
         for step, (expected, seen) in enumerate(zip(wanted, got, strict=True)):
             runs += 1
             for place, value, array in zip(order, second.model.outputs, seen, strict=False):
-                name = first.model.outputs[place].name
-                wanted_one = fitted(expected[place], value.dtype, value.shape)
+                ours, wanted_one = first.model.outputs[place], expected[place]
+                shapes = (wanted_one.shape, array.shape), (ours.shape, value.shape)
+                if layout in MOVES and was_moved(layout, *shapes):
+                    wanted_one = relaid(wanted_one, layout)
+                wanted_one = fitted(wanted_one, value.dtype, value.shape)
                 sway = sways[number][step][place] if sways else None
-                found = check_output(name, array, [wanted_one], tolerances[place], sway=sway)
+                found = check_output(ours.name, array, [wanted_one], tolerances[place], sway=sway)
                 checks[place] = worse(checks[place], found)
     found_checks = [check for check in checks if check is not None]
     return Verification(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -18,13 +18,14 @@ import numpy as np
 from nnconv.diff.compare import tolerances_of
 from nnconv.diff.extents import known_shapes
 from nnconv.diff.inputs import random_array
+from nnconv.diff.layouts import relaid
 from nnconv.diff.meanings import meanings
 from nnconv.diff.outcome import OutputCheck, Verification, check_form, check_output, worse
 from nnconv.diff.sway import Sways, nudges_for, sways_of
 from nnconv.diff.worker import Job, Outcome
 from nnconv.errors import BackendError
 from nnconv.formats.hints import open_names, shapes_hint
-from nnconv.ir.dtype import DType
+from nnconv.ir.dtype import DType, given_as
 from nnconv.ir.graph import Model, Value
 from nnconv.ir.quant import Quant
 from nnconv.ir.types import Shape, static_shape
@@ -55,6 +56,9 @@ KERNEL_SETS: dict[str, tuple[dict[str, Any], ...]] = {
     "nnrt": ({},),
 }
 """The options under which a source runs: other kernels, which round otherwise."""
+
+_LAYOUTS = {"tflite": "nhwc", "onnx": "nchw", "nnapi": "nhwc", "nnrt": "nhwc"}
+"""What images are moved to in a format, where that is asked for."""
 
 End: TypeAlias = tuple[str, str, list[int | str | None] | None]
 """Name, type and shape of an input or output as written."""
@@ -137,15 +141,28 @@ def verify_conversion(
     return found
 
 
-def rounds_of(model: Model, seed: int) -> list[list[list[np.ndarray]]]:
-    """Inputs of each round's steps: others have another batch, or other extents that are open."""
+def rounds_of(
+    model: Model, seed: int, given: Mapping[str, np.ndarray] | None = None
+) -> list[list[list[np.ndarray]]]:
+    """Inputs of each round's steps: others have another batch, or other extents that are open.
+
+    Arrays that are ``given`` take the place of drawn ones, in a single round: they have but one
+    shape.
+    """
     known = meanings(model.graph)
+    own = {
+        value.name: given_as(value.name, given[value.name], value.dtype)
+        for value in model.inputs
+        if given and value.name in given
+    }
     extents = [(1, 1)]
     stated = [value.shape for value in model.inputs if value.shape]
     if any(not isinstance(shape[0], int) for shape in stated):
         extents.append((2, 1))
     if any(static_shape(shape[1:]) is None for shape in stated):
         extents.append((1, LONGER))
+    if own:
+        del extents[1:]
     steps = STATE_STEPS if model.states else 1
     rounds = []
     for number, (batch, longer) in enumerate(extents):
@@ -156,7 +173,12 @@ def rounds_of(model: Model, seed: int) -> list[list[list[np.ndarray]]]:
             for value, shape in zip(model.inputs, shapes, strict=True)
         ]
         drawn = [
-            [random_array(one, rng, meaning=known.get(one.name)) for one in filled]
+            [
+                own[one.name]
+                if one.name in own
+                else random_array(one, rng, meaning=known.get(one.name))
+                for one in filled
+            ]
             for _ in range(steps)
         ]
         rounds.append(drawn)
@@ -167,9 +189,10 @@ def _moved(
     steps: list[list[np.ndarray]], inputs: Sequence[Value], report: Converted
 ) -> list[list[np.ndarray]]:
     """The same inputs in the layout and the type that the result has them in."""
+    layout = _LAYOUTS[report.target_format]
     return [
         [
-            _retyped(_relaid(array, report) if value.name in report.moved_io else array, end)
+            _retyped(relaid(array, layout) if value.name in report.moved_io else array, end)
             for value, array, end in zip(inputs, arrays, report.inputs, strict=False)
         ]
         for arrays in steps
@@ -209,12 +232,6 @@ def _first_states(model: Model, report: Converted) -> list[np.ndarray]:
     """What the states start with, as the result has them."""
     ends = report.inputs[len(model.inputs) :]
     return [_retyped(state.initial, end) for state, end in zip(model.states, ends, strict=True)]
-
-
-def _relaid(array: np.ndarray, report: Converted) -> np.ndarray:
-    """An image-like array in the layout of the result's format."""
-    first = report.target_format == "onnx"
-    return np.moveaxis(array, -1, 1) if first else np.moveaxis(array, 1, -1)
 
 
 class Jobs:
@@ -300,8 +317,11 @@ def _unverified(report: Converted, model: Model, why: str) -> BackendError:
 
 
 def one_thread(device: str) -> dict[str, Any]:
-    """The option that keeps a device's runtime to one thread, where it would start more."""
-    return {} if device == SUBSTITUTE else {"threads": 1}
+    """The option that keeps a device's runtime to one thread, if it would start more.
+
+    Several devices that share a model have no such option.
+    """
+    return {} if device == SUBSTITUTE or "," in device else {"threads": 1}
 
 
 def _compare(
@@ -343,7 +363,7 @@ def _compare(
                 wanted = [r[i] for r in references]
                 wanted = [_retyped(w, report.outputs[i]) for w in wanted]
                 if value.name in report.moved_io:
-                    wanted = [_relaid(w, report) for w in wanted]
+                    wanted = [relaid(w, _LAYOUTS[kind]) for w in wanted]
                 if any(_is_nothing(w) for w in wanted):
                     note = f"the source gives nothing but nan in {name}: not compared"
                     notes += [] if note in notes else [note]

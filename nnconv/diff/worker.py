@@ -17,7 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nnconv.errors import BackendError, InvalidModelError, UnsupportedError, UsageError, plural
+from nnconv.errors import (
+    BackendError,
+    InvalidModelError,
+    UnsupportedError,
+    UsageError,
+    on_one_line,
+    plural,
+)
 from nnconv.ir.dtype import DType, of_type
 from nnconv.ir.types import Shape
 from nnconv.outlive import death
@@ -190,10 +197,10 @@ def work(folder: Path) -> None:
                     kinds.append([DType.of(array).value for array in results])
                 told["rounds"][r] = kinds
             except refusals as error:
-                told["error"] = told["error"] or error.message
+                told["error"] = told["error"] or on_one_line(error.message)
                 told["misused"] = isinstance(error, UsageError)
     except refusals as error:
-        told["error"], told["hint"] = error.message, error.hint
+        told["error"], told["hint"] = on_one_line(error.message), error.hint
     (folder / "outcome.json").write_text(json.dumps(told), encoding="utf-8")
 
 

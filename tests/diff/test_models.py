@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 import nnconv
 from nnconv.diff.models import diff_models
-from nnconv.errors import ExitCode, UsageError
+from nnconv.errors import BackendError, ExitCode, UsageError
 from nnconv.formats.nnapi import file
 from nnconv.formats.nnapi.types import OperationCode
 from nnconv.ir.builder import Builder
@@ -62,6 +62,20 @@ def test_two_devices(write):
     found = diff_models(a, a, device_a="onnxruntime:cpu", device_b="litert:cpu")
     assert found.passed
     assert (found.source_device, found.result_device) == ("onnxruntime:cpu", "litert:cpu")
+
+
+def test_all_that_a_device_refuses_is_told_on_one_line(tmp_path):
+    """LiteRT adds no complex numbers."""
+    x, y, z = (helper.make_tensor_value_info(n, TensorProto.COMPLEX64, [2]) for n in "xyz")
+    nodes = [helper.make_node("Add", ["x", source], [result]) for source, result in ("xy", "yz")]
+    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y, z]))
+    path = tmp_path / "complex.onnx"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(BackendError) as caught:
+        diff_models(path, path, device_a="reference", device_b="litert:cpu")
+    text = caught.value.message
+    assert "complex.onnx: 2 unsupported nodes: Add at " in text, text
+    assert text.count("]; Add at ") == 1, text
 
 
 def two_inputs(names, outputs, *, swapped=False):
