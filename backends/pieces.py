@@ -24,7 +24,7 @@ from nnconv.backends.base import (
 from nnconv.backends.flow import CONTROLS, Flow, Part, Piece, turns
 from nnconv.backends.partition import cut, extract, live_nodes
 
-from nnconv.errors import NnconvError, UnsupportedError
+from nnconv.errors import NnconvError, UnsupportedError, on_one_line
 from nnconv.ir.graph import Graph, Model, Node, Signature
 from nnconv.lowering import choose_signature
 
@@ -199,11 +199,10 @@ class _Planner:
         named: set[int] = set()
         try:
             self._compile(nodes)
-        except UnsupportedError as error:
-            named = {item.node for item in error.items}
-            self._reasons[f"{device}: {error}"] = None
         except NnconvError as error:
-            self._reasons[f"{device}: {error}"] = None
+            if isinstance(error, UnsupportedError):
+                named = {item.node for item in error.items}
+            self._reasons[f"{device}: {on_one_line(str(error))}"] = None
         else:
             return ()
         if len(nodes) == 1 or not thorough:

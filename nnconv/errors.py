@@ -23,6 +23,12 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def on_one_line(text: str) -> str:
+    """The text of an error as another's message quotes it, with semicolons in what it lists."""
+    head, *listed = text.split("\n")
+    return " ".join([head, "; ".join(line.strip() for line in listed)]).strip()
+
+
 def plural(count: object, one: str, several: str = "") -> str:
     """A number and what it counts: ``1 node``, ``3 nodes``, with ``several`` ``2 axes``."""
     number = str(count)

@@ -23,7 +23,13 @@ import numpy as np
 
 from nnconv import backends
 from nnconv.backends import Compile, DeadlineError, Executable, Limits, NoDeviceError, limited
-from nnconv.errors import BackendError, InvalidModelError, NnconvError, UnsupportedError
+from nnconv.errors import (
+    BackendError,
+    InvalidModelError,
+    NnconvError,
+    UnsupportedError,
+    on_one_line,
+)
 from nnconv.ir.collector import no_collection
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Model
@@ -218,7 +224,7 @@ class Program:
             return  # its plans are made once the shapes are known
         found = self._plan_for(shapes)
         if isinstance(found, UnsupportedError) and not self._may_freeze():
-            raise NoDeviceError(found.message)
+            raise NoDeviceError(on_one_line(found.message))
         if isinstance(found, NoDeviceError):
             raise found
 
@@ -434,7 +440,7 @@ class Program:
             except UnsupportedError as error:
                 if model is None:
                     raise
-                reasons.append(f"{device}: {error}")
+                reasons.append(f"{device}: {on_one_line(str(error))}")
             except BackendError as error:
                 reasons.append(str(error))
         try:

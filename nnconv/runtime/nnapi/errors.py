@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from nnconv.backends import DeadlineError
-from nnconv.errors import NnconvError
+from nnconv.errors import NnconvError, on_one_line
 from nnconv.formats.nnapi.types import ResultCode
 from nnconv.runtime.core.checks import Checks
 
@@ -33,9 +33,7 @@ class Error(NnconvError):
         rank: int | None = None,
         dimensions: tuple[int, ...] | None = None,
     ) -> None:
-        head, *rest = message.splitlines() or [""]
-        said = " ".join([head, "; ".join(line.strip() for line in rest)]).strip()
-        super().__init__(f"{code.name}: {said}")
+        super().__init__(f"{code.name}: {on_one_line(message)}")
         self.code = code
         self.rank = rank
         self.dimensions = dimensions

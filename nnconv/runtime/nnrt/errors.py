@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from nnconv.errors import NnconvError
+from nnconv.errors import NnconvError, on_one_line
 from nnconv.formats.nnrt.types import V1, ReturnCode
 from nnconv.runtime.core.checks import Checks
 
@@ -23,7 +23,7 @@ class Error(NnconvError):
     """
 
     def __init__(self, code: ReturnCode, message: str) -> None:
-        super().__init__(f"{code.name}: {message}")
+        super().__init__(f"{code.name}: {on_one_line(message)}")
         self.code = code
 
 

@@ -269,7 +269,7 @@ def test_an_error_of_several_faults_is_told_on_one_line():
     with pytest.raises(nnapi.Error) as caught:
         nnapi.Model().finish()
     text = str(caught.value)
-    assert "\n" not in text
+    assert "\\n" not in text
     assert text.startswith(
         "BAD_DATA: 2 rules of NNAPI at feature level 8 are broken: the graph: "
     ), text

@@ -97,3 +97,21 @@ def test_an_operation_that_inputs_do_not_suit_is_told_by_its_number(computed, in
     with pytest.raises(nnrt.Error, match=text) as caught:
         made.run_sync(inputs, [output])
     assert caught.value.code is ReturnCode.UNAVAILABLE_DEVICE
+
+
+def test_an_error_of_several_faults_is_told_on_one_line():
+    model = nnrt.Model()
+    x = model.add_tensor(Tensor(FLOAT, (2, 3)))
+    index, axis = (model.add_tensor(Tensor(DataType.INT32, (1,))) for _ in range(2))
+    model.set_tensor_data(axis, np.int32([2]))
+    outputs = [model.add_tensor(Tensor(FLOAT, (-1, -1))) for _ in range(2)]
+    for out in outputs:
+        model.add_operation(OperationType.GATHER, [], [x, index, axis], [out])
+    model.specify_inputs_and_outputs([x, index], outputs)
+    model.finish()
+    with pytest.raises(nnrt.Error) as caught:
+        compiled(model)
+    fault = "(GATHER): axis 2 is out of range for rank 2"
+    assert str(caught.value) == (
+        f"UNAVAILABLE_DEVICE: 2 rules are broken: operation 0 {fault}; operation 1 {fault}"
+    )
