@@ -1,6 +1,5 @@
 """Arguments of the public functions that are of the wrong kind: each is told as what it is."""
 
-import gc
 import inspect
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 
 import nnconv
-from nnconv.errors import BackendError, InvalidModelError, NnconvError, UsageError
+from nnconv.errors import BackendError, NnconvError, UsageError
 from support.tflite_builder import TfliteBuilder
 
 
@@ -189,13 +188,3 @@ def test_a_missing_runtime_is_told_with_what_to_install(source, monkeypatch, tmp
     assert caught.value.hint.startswith("pip install nnconv[onnxruntime]")
     assert "is written" in caught.value.hint
     assert target.exists()
-
-
-def test_garbage_collection_goes_on_afterwards(source, tmp_path):
-    broken = tmp_path / "broken.tflite"
-    broken.write_bytes(source.read_bytes()[:40])
-    with pytest.raises(InvalidModelError):
-        nnconv.load(broken)
-    assert gc.isenabled()
-    nnconv.convert(source, tmp_path / "a.onnx")
-    assert gc.isenabled()
