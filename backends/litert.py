@@ -31,6 +31,7 @@ from nnconv.formats import detect, read_model
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite.reader import EntryPoint, entry_points
 from nnconv.formats.tflite.types import dtype_of, quant_of, shape_of
+from nnconv.ir.dtype import DType, as_texts
 from nnconv.ir.graph import Model
 from nnconv.ir.types import Shape
 from nnconv.lowering import choose_signature, one_entry, to_tflite
@@ -159,6 +160,8 @@ class LiteRtExecutable(Executable):
         self.inputs = _infos(file, subgraph, subgraph.inputs, "input")
         self.outputs = _infos(file, subgraph, subgraph.outputs, "output")
         called = dict(zip(subgraph.inputs, (info.name for info in self.inputs), strict=True))
+        ends = (*self.inputs, *self.outputs)
+        self._has_strings = any(info.dtype is DType.STRING for info in ends)
         pairs = [(name, called[index]) for name, index in self._entry.inputs if index in called]
         self.aliases = aliases(pairs, self.inputs)
         self._signature_inputs = {name: other for other, name in pairs}
@@ -190,12 +193,18 @@ class LiteRtExecutable(Executable):
         self._made: list[int] = []
 
     def _execute(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        if self._has_strings:
+            feeds = {name: _as_bytes(array) for name, array in feeds.items()}
         try:
             if self._runner is not None:
-                return self._run_signature(feeds)
-            return self._run_main([feeds[info.name] for info in self.inputs])
+                found = self._run_signature(feeds)
+            else:
+                found = self._run_main([feeds[info.name] for info in self.inputs])
         except (RuntimeError, ValueError) as error:
             raise refusal(self.device, "failed while running", error) from error
+        if self._has_strings:
+            found = {name: as_texts(a) if a.dtype == object else a for name, a in found.items()}
+        return found
 
     def _run_signature(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         assert self._runner is not None
@@ -246,6 +255,15 @@ class LiteRtExecutable(Executable):
         self._interpreter = None
         if self._remove is not None:
             self._remove()
+
+
+def _as_bytes(array: np.ndarray) -> np.ndarray:
+    """Strings as LiteRT has them: bytes, of any kind; other arrays stay as they are."""
+    if array.dtype != object:
+        return array
+    found = np.empty(array.shape, object)
+    found.reshape(-1)[:] = [t.encode("utf-8", "surrogateescape") for t in array.reshape(-1)]
+    return found
 
 
 def _as_stated(empty: np.ndarray, shape: Shape) -> np.ndarray:

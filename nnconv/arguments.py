@@ -148,6 +148,8 @@ def save_arrays(arrays: Mapping[str, np.ndarray], folder: Path) -> dict[str, Pat
     """
     import numpy as np
 
+    from nnconv.ir.dtype import as_stored
+
     files: dict[str, Path] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -159,8 +161,7 @@ def save_arrays(arrays: Mapping[str, np.ndarray], folder: Path) -> dict[str, Pat
             while path in files.values():
                 number += 1
                 path = folder / f"{stem}-{number}.npy"
-            stored = array.astype(np.str_) if array.dtype == object else array  # of strings
-            np.save(path, stored, allow_pickle=False)
+            np.save(path, as_stored(array), allow_pickle=False)
             files[name] = path
     except OSError as error:
         raise UsageError(f"--output-dir {folder}: can't write there: {error}") from error

@@ -253,31 +253,35 @@ def test_run_draws_what_is_not_given_and_passes_options_on(path, device, tmp_pat
 
 @pytest.fixture
 def strings(tmp_path):
-    """An ONNX model that transposes strings, and a file of some."""
+    """An ONNX model that puts strings in a row, and a file of some."""
     x, y = (
         helper.make_tensor_value_info(name, TensorProto.STRING, shape)
-        for name, shape in (("x", [2, 3]), ("y", [3, 2]))
+        for name, shape in (("x", [2, 3]), ("y", [1, 6]))
     )
-    graph = helper.make_graph([helper.make_node("Transpose", ["x"], ["y"])], "turn", [x], [y])
+    graph = helper.make_graph([helper.make_node("Flatten", ["x"], ["y"], axis=0)], "row", [x], [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     onnx.save(model, tmp_path / "s.onnx")
     np.save(tmp_path / "s.npy", np.array([["a", "bc", "d"], ["e", "", "é"]]))
     return tmp_path
 
 
-def test_run_saves_strings(strings, capsys):
+@pytest.mark.parametrize("device", ["reference", "onnxruntime:cpu", "litert:cpu"])
+def test_run_saves_strings(strings, capsys, device):
     given = f"x={strings / 's.npy'}"
-    words = ["run", str(strings / "s.onnx"), "--device", "reference", "--input", given]
+    words = ["run", str(strings / "s.onnx"), "--device", device, "--input", given]
     assert main([*words, "--output-dir", str(strings / "out")]) == ExitCode.OK, capsys.readouterr()
-    turned = np.load(strings / "s.npy").T
-    np.testing.assert_array_equal(np.load(strings / "out/y.npy"), turned)
+    row = np.load(strings / "s.npy").reshape(1, 6)
+    np.testing.assert_array_equal(np.load(strings / "out/y.npy"), row)
 
 
-def test_strings_are_not_compared(strings, capsys):
+def test_strings_that_are_given_are_compared(strings, capsys):
     path = str(strings / "s.onnx")
-    words = ["diff", path, path, "--device-b", "reference", "--input", f"x={strings / 's.npy'}"]
-    assert main(words) == ExitCode.USAGE
-    assert "`nnconv run --input x=FILE.npy` takes them" in capsys.readouterr().err
+    for devices in (["reference", "onnxruntime:cpu"], ["litert:cpu", "reference"]):
+        words = ["diff", path, path, "--device-a", devices[0], "--device-b", devices[1]]
+        assert main([*words, "--input", f"x={strings / 's.npy'}"]) == ExitCode.OK
+        assert "0 differ " in capsys.readouterr().out
+    assert main(["diff", path, path]) == ExitCode.USAGE
+    assert "nothing can be drawn for the strings of input `x`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["run", "diff"])

@@ -41,8 +41,8 @@ class Tolerance(NamedTuple):
 
     Attributes:
         kind: ``steps`` (of integers), ``relative`` (to the largest expected value), ``absolute``,
-            ``exact``, or ``form``: type and shape alone can be compared.
-        bound: that many steps, that share, or that difference.
+            ``exact``, ``strings``, or ``form``: type and shape alone can be compared.
+        bound: that many steps, that share, that difference, or so many strings.
         why: the reason, for people.
         share: of the largest expected value, which an ``absolute`` difference may have besides.
         nudges: to how many half steps of float16 the roundings to halves on the way add up, where
@@ -60,8 +60,9 @@ class Distance(NamedTuple):
     """How far two arrays are apart.
 
     Attributes:
-        max_abs: the largest difference; inf where one alone is nan or infinite.
-        largest: the largest finite expected value, in size.
+        max_abs: the largest difference; inf where one alone is nan or infinite. Of strings, how
+            many differ.
+        largest: the largest finite expected value, in size. Of strings, how many there are.
         wrong_form: how dtype or shape differ; empty when they agree.
         rms: the root of the mean square of all differences; inf where ``max_abs`` is.
     """
@@ -82,11 +83,10 @@ def distance(actual: np.ndarray, expected: np.ndarray) -> Distance:
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         form = f"{actual.dtype}{list(actual.shape)}"
         return Distance(np.inf, 0.0, f"{form}, expected {expected.dtype}{list(expected.shape)}")
-    if expected.dtype.kind not in "biufc":
-        same = bool((actual == expected).all())
-        return Distance(0.0 if same else np.inf)
     if not expected.size:
         return Distance()
+    if expected.dtype == object:
+        return Distance(float(np.sum(actual != expected)), float(expected.size))
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
     seen, wanted = actual.astype(wide), expected.astype(wide)
     finite = np.isfinite(wanted)
@@ -162,6 +162,8 @@ def _tolerance(
     for mark, why in _ANY_NUMBERS.items():
         if mark in trace.marks:
             return Tolerance("form", np.inf, why)
+    if value.dtype is DType.STRING:
+        return Tolerance("strings", 0, "strings must be equal")
     wide, reason = _wide_steps(trace)
     if wide > 1 and has_wide_codes(value):
         return Tolerance("steps", wide, reason)

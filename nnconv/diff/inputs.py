@@ -97,7 +97,7 @@ def random_array(
     if dtype is DType.STRING:
         raise UsageError(
             f"nothing can be drawn for the strings of input `{value.name}`",
-            hint=f"`nnconv run --input {value.name}=FILE.npy` takes them; they aren't compared.",
+            hint=f"`nnconv run` and `nnconv diff` take them: --input {value.name}=FILE.npy.",
         )
     if meaning is not None:
         return meaning.draw(shape, rng).astype(dtype.numpy)

@@ -22,12 +22,13 @@ class OutputCheck:
     Attributes:
         name: the output.
         passed: whether it agrees.
-        max_abs: the largest difference over all runs (steps, for quantized outputs).
+        max_abs: the largest difference over all runs (steps, for quantized outputs; how many
+            differ, for strings).
         max_rel_to_largest: that as a share of the largest expected value.
         steps: ``max_abs`` for integers, else None.
         tolerance: the largest difference allowed, where it came closest to failing.
-        tolerance_kind: ``steps``, ``relative``, ``absolute``, ``exact``, or ``form`` where type and
-            shape alone are compared.
+        tolerance_kind: ``steps``, ``relative``, ``absolute``, ``exact``, ``strings``, or ``form``
+            where type and shape alone are compared.
         why: the reason for the tolerance.
         spread: how far the source's own kernel sets are apart; 0 where only one ran.
         wrong_form: how dtype or shape differ; empty when they agree.
@@ -54,7 +55,7 @@ class OutputCheck:
             return self.name, self.wrong_form, "", "", verdict
         if self.tolerance_kind == "form":
             return self.name, "type and shape agree", "any numbers", self.why, verdict
-        unit = {"steps": " steps", "exact": ""}.get(self.tolerance_kind)
+        unit = {"steps": " steps", "exact": "", "strings": " differ"}.get(self.tolerance_kind)
         if unit is None:
             seen = f"{self.max_abs:.2g} ({self.max_rel_to_largest:.1g} of the largest)"
             return self.name, seen, f"{self.tolerance:.2g}", self.why, verdict

@@ -398,4 +398,4 @@ def _settled(model: Model, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def _is_nothing(array: np.ndarray) -> bool:
     """Whether an array has elements, and all of them are nan."""
-    return bool(array.size and array.dtype.kind == "f" and np.isnan(array).all())
+    return bool(array.size and DType.of(array).is_float and np.isnan(array).all())

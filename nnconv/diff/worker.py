@@ -25,7 +25,7 @@ from nnconv.errors import (
     on_one_line,
     plural,
 )
-from nnconv.ir.dtype import DType, of_type
+from nnconv.ir.dtype import DType, as_stored, of_type
 from nnconv.ir.types import Shape
 from nnconv.outlive import death
 
@@ -89,9 +89,9 @@ class Job:
         for r, steps in enumerate(rounds):
             for s, arrays in enumerate(steps):
                 for i, array in enumerate(arrays):
-                    np.save(folder / f"in-{r}-{s}-{i}.npy", array, allow_pickle=False)
+                    _save(folder / f"in-{r}-{s}-{i}.npy", array)
         for i, array in enumerate(states):
-            np.save(folder / f"state-{i}.npy", array, allow_pickle=False)
+            _save(folder / f"state-{i}.npy", array)
         job = {
             "model": os.path.abspath(model),  # noqa: PTH100 - resolve() would follow links
             "device": device,
@@ -152,6 +152,10 @@ class Job:
         return f": {lines[-1].strip()}" if lines else ""
 
 
+def _save(path: Path, array: np.ndarray) -> None:
+    np.save(path, as_stored(array), allow_pickle=False)
+
+
 def _load(folder: Path, r: int, s: int, count: int) -> list[np.ndarray]:
     return [np.load(folder / f"in-{r}-{s}-{i}.npy") for i in range(count)]
 
@@ -193,7 +197,7 @@ def work(folder: Path) -> None:
                     ends = executable.inputs[len(names) - len(states) :]
                     states = [_as_read(a, end.shape) for a, end in zip(states, ends, strict=True)]
                     for i, array in enumerate(results):
-                        np.save(folder / f"out-{r}-{s}-{i}.npy", array, allow_pickle=False)
+                        _save(folder / f"out-{r}-{s}-{i}.npy", array)
                     kinds.append([DType.of(array).value for array in results])
                 told["rounds"][r] = kinds
             except refusals as error:

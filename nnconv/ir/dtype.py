@@ -97,9 +97,32 @@ _OF_NUMPY: dict[np.dtype[Any], DType] = {}
 
 
 def of_type(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """An array from a .npy file, which holds the one type that numpy lacks as plain bytes."""
+    """An array as a model has it, where it comes from a .npy file: see ``as_stored``.
+
+    Such a file has the one type that numpy lacks as plain bytes.
+    """
+    if dtype is DType.STRING and array.dtype.kind in "OUS":
+        return as_texts(array)
     plain = dtype is DType.BFLOAT16 and array.dtype == "V2"
     return array.view(dtype.numpy) if plain else array
+
+
+def as_texts(array: np.ndarray) -> np.ndarray:
+    """Strings, as numpy, a user or a runtime has them, as objects of ``str``.
+
+    Bytes are UTF-8; what isn't becomes surrogates, as in the names of files.
+    """
+    found = np.empty(array.shape, object)
+    found.reshape(-1)[:] = [
+        text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
+        for text in array.reshape(-1).tolist()
+    ]
+    return found
+
+
+def as_stored(array: np.ndarray) -> np.ndarray:
+    """An array as a .npy file without pickles can hold it: strings in a type of numpy's."""
+    return as_texts(array).astype(np.str_) if array.dtype == object else array
 
 
 def given_as(name: str, data: np.ndarray, dtype: DType) -> np.ndarray:
@@ -109,7 +132,7 @@ def given_as(name: str, data: np.ndarray, dtype: DType) -> np.ndarray:
         UsageError: it is of another.
     """
     array = of_type(np.asarray(data), dtype)
-    if array.dtype != dtype.numpy and not (dtype is DType.STRING and array.dtype.kind in "OUS"):
+    if array.dtype != dtype.numpy:
         raise UsageError(f"input {name!r} is {array.dtype}, must be {dtype}")
     return array
 

@@ -127,3 +127,24 @@ def test_runs_on_tflite_runtime(tmp_path, tflite_runtime_python):
     )
     assert done.returncode == 0, done.stderr
     assert "tflite-runtime" in done.stdout
+
+
+@pytest.mark.parametrize("device", ["litert:cpu", "reference"])
+def test_strings_are_texts(device, tmp_path):
+    """In and out, whatever numpy has them as; bytes that aren't UTF-8 go through unharmed."""
+    b = TfliteBuilder()
+    x = b.input("x", "string", (2, 2))
+    shape = b.const(np.array([4], np.int32))
+    b.output(b.op("RESHAPE", [x, shape], [("string", (4,), None, "y")]))
+    path = tmp_path / "strings.tflite"
+    path.write_bytes(b.build())
+    executable = compile_for(path, device)
+    texts = ["a", "bé", "", "日本"]
+    objects = np.array(texts, object).reshape(2, 2)
+    encoded = np.array([text.encode() for text in texts])
+    for given in (objects, objects.astype(str), encoded, encoded.astype(object)):
+        result = executable.run({"x": given.reshape(2, 2)})["y"]
+        assert result.tolist() == texts
+    odd = np.array([[b"\xff", b"b"], [b"", b"\xc3"]], object)
+    result = executable.run({"x": odd})["y"]
+    assert [text.encode("utf-8", "surrogateescape") for text in result] == odd.ravel().tolist()

@@ -70,9 +70,27 @@ def test_distance_of_codes_does_not_wrap():
 def test_distance_of_other_kinds():
     assert distance(np.array([True]), np.array([False])).max_abs == 1
     assert distance(np.array([1j], np.complex64), np.array([0j], np.complex64)).max_abs == 1
-    texts = np.array(["a"], object)
-    assert distance(texts, texts.copy()).max_abs == 0
-    assert distance(texts, np.array(["b"], object)).max_abs == INF
+
+
+def test_distance_of_strings_is_how_many_differ():
+    texts = np.array([["a", "b"], ["", "é"]], object)
+    assert distance(texts, texts.copy()) == Distance(0.0, 4.0)
+    other = np.array([["a", "c"], [" ", "é"]], object)
+    found = distance(other, texts)
+    assert (found.max_abs, found.relative) == (2, 0.5)
+    tolerance = Tolerance("strings", 0, "")
+    assert not judge(found, tolerance, 0.0)[0]
+    assert judge(distance(texts, texts.copy()), tolerance, 0.0)[0]
+    assert distance(texts[0], texts).wrong_form
+    assert distance(texts[:0], texts[:0]) == Distance()
+
+
+def test_distance_of_a_type_that_numpy_lacks():
+    numbers, others = (np.array([1, x], DType.BFLOAT16.numpy) for x in (2.0, 2.125))
+    assert (distance(others, numbers).max_abs, distance(others, numbers).largest) == (0.125, 2)
+    nothing = np.array([1, np.nan], DType.BFLOAT16.numpy)
+    assert distance(nothing, nothing.copy()).max_abs == 0
+    assert distance(numbers, nothing).max_abs == INF
 
 
 @pytest.mark.parametrize(

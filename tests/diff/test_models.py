@@ -220,3 +220,46 @@ def test_arrays_of_types_that_numpy_lacks(tmp_path):
     np.testing.assert_array_equal(found, -numbers)
     same = diff_models(path, other, device_a="reference", inputs={"x": np.load(given)})
     assert same.passed
+
+
+def labels(path, words):
+    """A model that gives the word of the largest of three numbers, four times, and its place."""
+    nodes = [
+        helper.make_node("ArgMax", ["x"], ["place"], axis=1, keepdims=0),
+        helper.make_node("Gather", ["words", "place"], ["word"]),
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, kind, shape)
+        for name, kind, shape in (
+            ("x", TensorProto.FLOAT, [4, 3]),
+            ("word", TensorProto.STRING, [4]),
+            ("place", TensorProto.INT64, [4]),
+        )
+    ]
+    stored = helper.make_tensor("words", TensorProto.STRING, [3], words)
+    graph = helper.make_graph(nodes, "labels", ends[:1], ends[1:], [stored])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return str(path)
+
+
+@pytest.mark.parametrize("device", ["onnxruntime:cpu", "reference"])
+def test_strings_are_compared_and_those_that_differ_counted(tmp_path, device, capsys):
+    a = labels(tmp_path / "a.onnx", ["cat", "dög", ""])
+    x = np.eye(4, 3, dtype=np.float32)  # the last row's first is the largest
+    devices = {"device_a": "onnxruntime:cpu", "device_b": device, "inputs": {"x": x}}
+    for words, count in (
+        (["cat", "dög", ""], 0),
+        (["cat", "dog", ""], 1),
+        (["Cat", "dög", " "], 3),
+    ):
+        b = labels(tmp_path / "b.onnx", words)
+        found = diff_models(a, b, **devices)
+        assert found.passed == (count == 0)
+        word, place = found.outputs
+        assert (word.max_abs, word.tolerance_kind, word.steps) == (count, "strings", None)
+        assert word.max_rel_to_largest == count / 4
+        assert (place.passed, place.max_abs) == (True, 0)
+        assert word.row()[1] == f"{count} differ"
+    assert main(["diff", a, b, "--device-b", device]) == ExitCode.DIFFERS
+    assert "strings must be equal" in capsys.readouterr().out
