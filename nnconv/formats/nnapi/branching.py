@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from nnconv.errors import InvalidModelError
-from nnconv.formats.nnapi.wire import Lifetime, Model
+from nnconv.formats.nnapi.wire import Model
+
+_MAIN = -1
+"""In the place of the main graph's number."""
 
 MOST_DEPTH = 32
 """Models that are inside of one another; deeper ones are a broken file's."""
@@ -21,21 +24,20 @@ def check_branching(model: Model, *, path: str = "") -> None:
     """
     if not model.referenced:
         return
-    graphs = [graph for _, graph in model.graphs()]
-    places = {number: place for place, number in enumerate(model.referenced, 1)}
-    own = [1 + len(graph.operations) for graph in graphs]
-    called = [
-        [
-            places[operand.value]
+    graphs = {_MAIN: model.main, **model.referenced}
+    own = {number: 1 + len(graph.operations) for number, graph in graphs.items()}
+    called = {
+        number: [
+            body
             for operation in graph.operations
-            for operand in (graph.operands[index] for index in operation.inputs)
-            if operand.lifetime is Lifetime.MODEL and isinstance(operand.value, int)
+            for index in operation.inputs
+            if (body := graph.operands[index].body) is not None
         ]
-        for graph in graphs
-    ]
+        for number, graph in graphs.items()
+    }
     work = own
     for _ in range(MOST_DEPTH + 1):  # deeper ones aren't gone into
-        work = [size + sum(work[n] for n in calls) for size, calls in zip(own, called, strict=True)]
-        if work[0] > sum(own) + MOST_REPEATED:
+        work = {n: size + sum(work[body] for body in called[n]) for n, size in own.items()}
+        if work[_MAIN] > sum(own.values()) + MOST_REPEATED:
             message = "the models that IF and WHILE refer to branch out without end"
             raise InvalidModelError(message, path=path)

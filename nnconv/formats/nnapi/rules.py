@@ -15,7 +15,7 @@ import numpy as np
 from nnconv.errors import plural
 from nnconv.formats.nnapi.table import Match
 from nnconv.formats.nnapi.types import OperandCode
-from nnconv.formats.nnapi.wire import Graph, Lifetime, Model, Operand, Operation
+from nnconv.formats.nnapi.wire import Graph, Model, Operand, Operation
 
 Rule: TypeAlias = Mapping[str, Any]
 
@@ -213,10 +213,8 @@ def _while_models(subject: Subject, rule: Rule) -> str:  # noqa: ARG001 - all ar
 
 
 def _graph_of(subject: Subject, name: str) -> Graph | None:
-    operand = subject.one(name)
-    if operand.lifetime is not Lifetime.MODEL or not isinstance(operand.value, int):
-        return None
-    return subject.model.referenced[operand.value]
+    body = subject.one(name).body
+    return None if body is None else subject.model.referenced[body]
 
 
 def _inner(graph: Graph, indices: Iterable[int]) -> list[Operand]:

@@ -123,6 +123,13 @@ class Operand:
         return self.value if isinstance(self.value, np.ndarray) else None
 
     @property
+    def body(self) -> int | None:
+        """The number of the graph that it names; None for any other operand."""
+        if self.lifetime is Lifetime.MODEL and isinstance(self.value, int):
+            return self.value
+        return None
+
+    @property
     def nbytes(self) -> int:
         """How many bytes the elements take; 0 where an extent isn't known."""
         if self.type is OperandCode.MODEL or not self.is_known:
@@ -185,9 +192,7 @@ class Graph:
 
     def calls(self) -> Iterator[int]:
         """The numbers of the graphs that its operands name."""
-        for operand in self.operands:
-            if operand.lifetime is Lifetime.MODEL and isinstance(operand.value, int):
-                yield operand.value
+        return (operand.body for operand in self.operands if operand.body is not None)
 
     def __repr__(self) -> str:
         return f"<Graph {self.name} {len(self.operations)} operations>"

@@ -9,7 +9,7 @@ import numpy as np
 
 from nnconv.backends import current_limits, limited
 from nnconv.errors import InvalidModelError
-from nnconv.formats.nnapi.wire import Lifetime, Model
+from nnconv.formats.nnapi.wire import Model
 from nnconv.runtime.core.program import Run
 
 Arrays: TypeAlias = "Sequence[np.ndarray | None]"
@@ -18,12 +18,8 @@ Arrays: TypeAlias = "Sequence[np.ndarray | None]"
 def bodies_of(model: Model) -> list[int]:
     """The numbers of the models that the only operation of a model refers to, in its order."""
     main = model.main
-    operands = [main.operands[index] for index in main.operations[0].inputs]
-    return [
-        operand.value
-        for operand in operands
-        if operand.lifetime is Lifetime.MODEL and isinstance(operand.value, int)
-    ]
+    named = (main.operands[index].body for index in main.operations[0].inputs)
+    return [body for body in named if body is not None]
 
 
 def _operands(model: Model, arrays: Arrays) -> list[np.ndarray | None]:

@@ -14,8 +14,8 @@ from nnconv.ops.control import If, While
 
 def _body(s: Source, name: str, given: Sequence[TensorType] | None) -> Graph | None:
     """The graph of a referenced model; None if some of its operations aren't imported."""
-    index = s.wire(name).value
-    if not isinstance(index, int):
+    index = s.wire(name).body
+    if index is None:
         raise s.fail(f"{name} refers to no model")
     if s.scope.label.count("model") >= MOST_DEPTH:
         raise s.unsupported(f"more than {MOST_DEPTH} models are inside of one another")
