@@ -207,7 +207,9 @@ class Source(StepSource):
         inferred = self._infer(op, inputs, bodies)
         if op.quant_rule is QuantRule.REAL:
             for index, kind in enumerate(inferred[: len(self.outputs)]):
-                inferred[index] = TensorType(kind.dtype, kind.shape, self.result_quant(index))
+                quant = self.result_quant(index)
+                if quant != kind.quant:
+                    inferred[index] = TensorType(kind.dtype, kind.shape, quant)
         values = self.builder.add_typed(op, inputs, inferred, bodies=bodies)
         for index, value in enumerate(values[: len(self.outputs)]):
             self.bind(index, self._as_stated(op, value, index))
