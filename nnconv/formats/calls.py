@@ -13,7 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from nnconv.errors import InvalidModelError, UnsupportedError, UnsupportedItem, UsageError
+from nnconv.errors import (
+    InvalidModelError,
+    UnsupportedError,
+    UnsupportedItem,
+    UsageError,
+    plural,
+)
 from nnconv.formats.findings import BrokenModelError, Finding, Step, run_order
 from nnconv.formats.hints import naming
 from nnconv.formats.source import Integer, Number, OpSource
@@ -22,7 +28,7 @@ from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Graph, Model, Origin, Signature, Value
 from nnconv.ir.op import Op
 from nnconv.ir.quant import Quant
-from nnconv.ir.types import Shape, TensorType, merge_shapes
+from nnconv.ir.types import Dim, Shape, TensorType, merge_shapes
 
 
 class StepImport(ABC):
@@ -285,6 +291,20 @@ class StepSource(OpSource):
         if value.shape is not None and len(value.shape) != rank:
             raise self.fail(f"`{value.name}` has rank {len(value.shape)}, must have {rank}")
         return value
+
+    def check_groups(self, channels: Dim, filters: Sequence[Integer], groups: Integer) -> None:
+        """See that an image's channels and filters OHWI fall into so many groups.
+
+        Raises:
+            InvalidModelError: they don't.
+        """
+        if isinstance(channels, Integer) and channels != filters[3] * groups:
+            raise self.fail(
+                f"{plural(channels, 'channel')} for a filter of {filters[3]} in "
+                f"{plural(groups, 'group')}"
+            )
+        if filters[0] % groups:
+            raise self.fail(f"{plural(filters[0], 'filter')} for {plural(groups, 'group')}")
 
     # ---------------------------------------------------------------- parameters
 

@@ -92,11 +92,7 @@ def import_conv_2d(s: Source) -> None:
     filters = filter_shape(s, weights)
     stride, dilation = pair(s, "stride"), _dilation(s)
     groups = s.positive("groups") if s.name == "GROUPED_CONV_2D" else 1
-    if isinstance(channels, int) and channels != filters[3] * groups:
-        raise s.fail(
-            f"{plural(channels, 'channel')} for a filter of {filters[3]} in "
-            f"{plural(groups, 'group')}"
-        )
+    s.check_groups(channels, filters, groups)
     op = Conv2D(
         layout=layout,
         stride=stride,

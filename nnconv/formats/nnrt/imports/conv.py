@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nnconv.errors import plural
 from nnconv.formats.biases import bias_quant, with_quant
 from nnconv.formats.nnrt.importer import Importer, Source
 from nnconv.ir.graph import Value
@@ -83,13 +82,7 @@ def import_conv2d(s: Source) -> None:
         groups = channels if isinstance(channels, int) else filters[0]
         if filters[3] != 1:
             raise s.fail(f"the filter has the shape {list(filters)}, must have 1 at its end")
-    if isinstance(channels, int) and channels != filters[3] * groups:
-        raise s.fail(
-            f"{plural(channels, 'channel')} for a filter of {filters[3]} in "
-            f"{plural(groups, 'group')}"
-        )
-    if filters[0] % groups:
-        raise s.fail(f"{plural(filters[0], 'filter')} for {plural(groups, 'group')}")
+    s.check_groups(channels, filters, groups)
     op = Conv2D(
         stride=stride,
         dilation=dilation,
@@ -107,13 +100,7 @@ def import_conv2d_transpose(s: Source) -> None:
     filters = filter_shape(s, weights)
     stride, dilation = positive_pair(s, "stride"), positive_pair(s, "dilation")
     groups = s.positive("group")
-    if isinstance(channels, int) and channels != filters[3] * groups:
-        raise s.fail(
-            f"{plural(channels, 'channel')} for a filter of {filters[3]} in "
-            f"{plural(groups, 'group')}"
-        )
-    if filters[0] % groups:
-        raise s.fail(f"{plural(filters[0], 'filter')} for {plural(groups, 'group')}")
+    s.check_groups(channels, filters, groups)
     reach = tuple(
         (size - 1) * spread + 1 for size, spread in zip(filters[1:3], dilation, strict=True)
     )
