@@ -22,19 +22,13 @@ from nnconv.ops.diagonal import MatrixDiag, MatrixSetDiag
 from nnconv.ops.segment import Bucketize, Segment
 from nnconv.ops.window import Dilate, ReduceWindow
 from support.tflite_spine import TfliteCase, check_tflite
+from support.types import WHOLE
 
 TYPES = (
     DType.FLOAT32,
     DType.FLOAT16,
     DType.FLOAT64,
-    DType.INT8,
-    DType.UINT8,
-    DType.INT16,
-    DType.UINT16,
-    DType.INT32,
-    DType.UINT32,
-    DType.INT64,
-    DType.UINT64,
+    *WHOLE,
     DType.BOOL,
     DType.COMPLEX64,
 )

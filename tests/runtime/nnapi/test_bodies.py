@@ -6,20 +6,13 @@ import pytest
 from nnconv.runtime import nnapi
 from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode, ResultCode
 from support.effort import calls_of
+from support.nnapi_computed import INT, halves, reshaped, scalar
 from support.nnapi_loops import BOOL, ONE, unary
 from support.nnapi_runtime import FLOAT, REFERENCE, compiled, device
 
 DEVICES = [[REFERENCE], ["onnxruntime:cpu", "litert:cpu", REFERENCE]]
 
-INT = OperandCode.TENSOR_INT32
-
 X = np.arange(12, dtype=np.float32).reshape(2, 6)
-
-
-def scalar(model, number):
-    made = model.add_operand(OperandType(OperandCode.INT32))
-    model.set_operand_value(made, np.int32(number))
-    return made
 
 
 def constant(model, data, code):
@@ -32,22 +25,6 @@ def finished(model, inputs, outputs):
     model.identify_inputs_and_outputs(inputs, outputs)
     model.finish()
     return model
-
-
-def reshaped(model, x, extents):
-    """``x`` with extents that are given as floats."""
-    shape = model.add_operand(OperandType(INT, (2,)))
-    model.add_operation(OperationCode.CAST, [extents], [shape])
-    moved = model.add_operand(OperandType(FLOAT, ()))
-    model.add_operation(OperationCode.RESHAPE, [x, shape], [moved])
-    return moved
-
-
-def halves(model, x):
-    """The first and the second half of the rows; SPLIT must know how many they are."""
-    made = [model.add_operand(OperandType(FLOAT, ())) for _ in range(2)]
-    model.add_operation(OperationCode.SPLIT, [x, scalar(model, 0), scalar(model, 2)], made)
-    return made
 
 
 def branch(*, splits):

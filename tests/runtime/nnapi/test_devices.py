@@ -13,6 +13,7 @@ from nnconv.errors import BackendError
 from nnconv.runtime import nnapi
 from nnconv.runtime.nnapi import OperandCode, OperandType, OperationCode, ResultCode
 from support.nnapi_calls import array, execution
+from support.nnapi_computed import halves, reshaped, scalar
 from support.nnapi_runtime import FLOAT, REFERENCE, compiled, device, finished
 
 DEVICES = ["onnxruntime:cpu", "litert:cpu", REFERENCE]
@@ -234,36 +235,18 @@ def test_what_an_operation_needs_beforehand_may_be_an_input(names):
     assert caught.value.code is ResultCode.BAD_DATA
 
 
-def reshaped(x, dimensions):
+def begun(x, dimensions):
     """A model of ``x`` and of extents as floats that begins to reshape the one to the other."""
     model = nnapi.Model()
-    data = model.add_operand(OperandType(FLOAT, x.shape))
-    extents = model.add_operand(OperandType(FLOAT, (2,)))
-    shape = model.add_operand(OperandType(OperandCode.TENSOR_INT32, (2,)))
-    model.add_operation(OperationCode.CAST, [extents], [shape])
-    moved = model.add_operand(OperandType(FLOAT, dimensions))
-    model.add_operation(OperationCode.RESHAPE, [data, shape], [moved])
-    return model, [data, extents], moved
-
-
-def scalar(model, number, code=OperandCode.INT32):
-    made = model.add_operand(OperandType(code))
-    model.set_operand_value(made, number)
-    return made
-
-
-def split(model, whole, axis, dimensions=()):
-    halves = [model.add_operand(OperandType(FLOAT, dimensions)) for _ in range(2)]
-    settings = [scalar(model, np.int32(number)) for number in (axis, 2)]
-    model.add_operation(OperationCode.SPLIT, [whole, *settings], halves)
-    return halves
+    inputs = [model.add_operand(OperandType(FLOAT, shape)) for shape in (x.shape, (2,))]
+    return model, inputs, reshaped(model, *inputs, dimensions)
 
 
 def halved(x, dimensions):
     """A model that reshapes ``x`` to extents that it computes, and splits that in two."""
-    model, inputs, moved = reshaped(x, dimensions)
-    halves = split(model, moved, axis=0, dimensions=dimensions)
-    model.identify_inputs_and_outputs(inputs, halves)
+    model, inputs, moved = begun(x, dimensions)
+    parts = halves(model, moved, 0, dimensions)
+    model.identify_inputs_and_outputs(inputs, parts)
     model.finish()
     return model
 
@@ -320,8 +303,8 @@ def test_what_an_operation_needs_beforehand_may_be_computed_numbers(names):
     model.set_operand_value(weights, np.full((1, 1, 1, 1), 6, np.float32))
     bias = model.add_operand(OperandType(FLOAT, (1,)))
     model.set_operand_value(bias, np.zeros(1, np.float32))
-    settings = [scalar(model, np.int32(number)) for number in (2, 1, 1, 0)]
-    settings.append(scalar(model, np.bool_(False), OperandCode.BOOL))
+    settings = [scalar(model, number) for number in (2, 1, 1, 0)]
+    settings.append(scalar(model, False, OperandCode.BOOL))
     out = model.add_operand(OperandType(FLOAT, (0, 0, 0, 0)))
     operands = [x, weights, bias, shape, *settings]
     model.add_operation(OperationCode.TRANSPOSE_CONV_2D, operands, [out])
@@ -349,8 +332,8 @@ def test_what_is_computed_beforehand_may_have_no_elements(size):
     part = model.add_operand(OperandType(FLOAT, ()))
     model.add_operation(OperationCode.CAST, [extents], [sizes])
     model.add_operation(OperationCode.SLICE, [x, begin, sizes], [part])
-    halves = split(model, part, axis=1)
-    model.identify_inputs_and_outputs([x, extents], halves)
+    parts = halves(model, part, axis=1)
+    model.identify_inputs_and_outputs([x, extents], parts)
     model.finish()
     made = nnapi.Execution(compiled(model))
     made.set_input(0, np.zeros((2, 6), np.float32))
@@ -364,9 +347,9 @@ def test_what_is_computed_beforehand_may_have_no_elements(size):
 
 def test_what_is_computed_beforehand_goes_once_it_is_read():
     count, x = 60, np.ones((2, 1 << 14), np.float32)
-    model, inputs, moved = reshaped(x, ())
-    halves = split(model, moved, axis=0)
-    chain = [halves[0], *(model.add_operand(OperandType(FLOAT, ())) for _ in range(count))]
+    model, inputs, moved = begun(x, ())
+    parts = halves(model, moved)
+    chain = [parts[0], *(model.add_operand(OperandType(FLOAT, ())) for _ in range(count))]
     for before, after in pairwise(chain):
         model.add_operation(OperationCode.NEG, [before], [after])
     model.identify_inputs_and_outputs(inputs, [chain[-1]])
@@ -392,7 +375,7 @@ def test_axes_that_a_run_gives_are_there(name, axis, is_there):
     model = nnapi.Model()
     x, out = (model.add_operand(OperandType(FLOAT, shape)) for shape in ((2, 3), (0, 0)))
     axes = model.add_operand(OperandType(OperandCode.TENSOR_INT32, (1,)))
-    keep = scalar(model, np.int32(1))
+    keep = scalar(model, 1)
     model.add_operation(OperationCode.MEAN, [x, axes, keep], [out])
     model.identify_inputs_and_outputs([x, axes], [out])
     model.finish()
@@ -450,7 +433,7 @@ def test_sequences_of_no_steps_leave_the_states(names, steps):
     begin, end, strides = (model.add_operand(OperandType(kind, (3,))) for _ in range(3))
     model.set_operand_value(begin, np.zeros(3, np.int32))
     model.set_operand_value(strides, np.ones(3, np.int32))
-    masks = [scalar(model, np.int32(0)) for _ in range(3)]
+    masks = [scalar(model, 0) for _ in range(3)]
     sequence = model.add_operand(OperandType(FLOAT, (0, 2, 3)))
     model.add_operation(OperationCode.STRIDED_SLICE, [x, begin, end, strides, *masks], [sequence])
     operands = [sequence]
@@ -462,8 +445,8 @@ def test_sequences_of_no_steps_leave_the_states(names, steps):
     for shape in ((0, 0, 0), (0, 0), (0, 0)):
         operands.append(model.add_operand(OperandType(FLOAT, shape)))
         model.set_operand_value(operands[-1], None)
-    operands.append(scalar(model, np.int32(1)))
-    operands += [scalar(model, np.bool_(flag), OperandCode.BOOL) for flag in (True, True)]
+    operands.append(scalar(model, 1))
+    operands += [scalar(model, flag, OperandCode.BOOL) for flag in (True, True)]
     results = [model.add_operand(OperandType(FLOAT, ())) for _ in range(3)]
     model.add_operation(OperationCode.BIDIRECTIONAL_SEQUENCE_RNN, operands, results)
     model.identify_inputs_and_outputs([x, end, *states], results)
