@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +13,7 @@ from onnx import TensorProto, helper
 
 import nnconv
 from nnconv.errors import InvalidModelError
+from support import large
 from support.litert import RESOLVERS, LiteRtRunner
 from support.onnx_routes import node
 from support.onnx_whole import info, onnx_model
@@ -73,23 +71,13 @@ def test_onnx_weights_behind_2_gib_are_found(tmp_path: Path) -> None:
     check(tmp_path / "large.tflite", 40)
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux" or "NNCONV_LARGE" not in os.environ,
-    reason="writes 2.3 GB: asked for by NNCONV_LARGE=1, on Linux",
-)
+@large.on_request
 def test_more_than_2_gib_become_one_tflite_file_in_little_memory(tmp_path: Path) -> None:
     """Its weights lie behind its head, by offset."""
     rows = 35_000
     make(tmp_path, rows=rows, start=0)
     try:
-        subprocess.run(
-            [sys.executable, "-m", "nnconv", "convert", "large.onnx", "large.tflite"],
-            check=True,
-            cwd=tmp_path,
-            capture_output=True,
-            timeout=600,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY)),
-        )
+        large.convert(tmp_path / "large.onnx", tmp_path / "large.tflite", MOST_MEMORY)
         assert (tmp_path / "large.tflite").stat().st_size > 1 << 31
         check(tmp_path / "large.tflite", rows, ("opt",))
     finally:

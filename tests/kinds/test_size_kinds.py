@@ -5,11 +5,7 @@ The weights are zeros but for two rows; sources take no room on the disk for wha
 
 from __future__ import annotations
 
-import os
-import resource
 import shutil
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +15,7 @@ import pytest
 
 import nnconv
 from nnconv.formats.onnx import protobuf
+from support import large
 from support.spine import onnx_session
 from support.tflite_builder import Buffer, TfliteBuilder
 
@@ -89,22 +86,12 @@ def test_weights_behind_2_gib_are_found_and_written_beside_the_model(
     check(target, rows=40)
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux" or "NNCONV_LARGE" not in os.environ,
-    reason="writes 2.3 GB: asked for by NNCONV_LARGE=1, on Linux",
-)
+@large.on_request
 def test_more_than_2_gib_are_converted_in_little_memory(tmp_path: Path) -> None:
     rows = 35_000
     make(tmp_path / "large.tflite", rows=rows, start=BEHIND_HEAD)
     try:
-        subprocess.run(
-            [sys.executable, "-m", "nnconv", "convert", "large.tflite", "large.onnx"],
-            check=True,
-            cwd=tmp_path,
-            capture_output=True,
-            timeout=600,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY)),
-        )
+        large.convert(tmp_path / "large.tflite", tmp_path / "large.onnx", MOST_MEMORY)
         check(tmp_path / "large.onnx", rows=rows)
     finally:
         shutil.rmtree(tmp_path)
