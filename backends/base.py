@@ -11,11 +11,11 @@ import abc
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from nnconv.checks import check_arguments
+from nnconv.checks import by_own_names, check_arguments
 from nnconv.errors import BackendError, UsageError
 from nnconv.ir.dtype import DType, given_as
 from nnconv.ir.graph import Model, Signature, Value, unique_names
@@ -34,8 +34,6 @@ UNINTERRUPTIBLE = frozenset({"litert:cpu"})
 SERIAL = frozenset({"litert:cpu"})
 """The devices whose compiled models do one run at a time."""
 
-
-Given = TypeVar("Given")
 
 Compile: TypeAlias = "Callable[[Model, str, str], Executable]"
 """Makes a model ready for a device; the name is for what keeps it."""
@@ -189,7 +187,7 @@ class Executable(abc.ABC):
         if self._closed:
             raise UsageError(f"the model on {self.device} was closed; compile it again")
         check_arguments("arrays", feeds=feeds)
-        given = self._by_name(feeds)
+        given = by_own_names(feeds, self.aliases)
         ready = self._checked(given)
         for state in self.states:
             if state.input.name not in given:
@@ -251,7 +249,7 @@ class Executable(abc.ABC):
         Raises:
             UsageError: there is no such input, or it can't have the shape.
         """
-        given = self._by_name(shapes)
+        given = by_own_names(shapes, self.aliases)
         known = {info.name: info for info in self.inputs}
         if wrong := sorted(given.keys() - known.keys()):
             have = ", ".join(map(repr, known)) or "none"
@@ -270,20 +268,6 @@ class Executable(abc.ABC):
                 )
             known[name] = known[name]._replace(shape=tuple(shape))
         self.inputs = tuple(known.values())
-
-    def _by_name(self, given: Mapping[str, Given]) -> dict[str, Given]:
-        """What is given for inputs, some by what else they may be called.
-
-        Raises:
-            UsageError: something is given for both names of one.
-        """
-        found: dict[str, Given] = {}
-        for called, item in given.items():
-            name = self.aliases.get(called, called)
-            if name in found:
-                raise UsageError(f"input {name!r} is given twice, by both of its names")
-            found[name] = item
-        return found
 
     def _checked(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         known = {info.name: info for info in self.inputs}

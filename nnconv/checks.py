@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from reprlib import repr as short
+from typing import TypeVar
 
 from nnconv.errors import UsageError
+
+Given = TypeVar("Given")
+"""What is given for an input."""
 
 
 def _is_path(value: object) -> bool:
@@ -57,3 +61,18 @@ def check_arguments(kind: str, **values: object) -> None:
     for name, value in values.items():
         if not fits(value):
             raise UsageError(f"{name} is {short(value)}, must be {what}")
+
+
+def by_own_names(given: Mapping[str, Given], others: Mapping[str, str]) -> dict[str, Given]:
+    """What is given for inputs, by their own names where it goes by what ``others`` call them.
+
+    Raises:
+        UsageError: something is given for both names of one.
+    """
+    found: dict[str, Given] = {}
+    for called, item in given.items():
+        name = others.get(called, called)
+        if name in found:
+            raise UsageError(f"input {name!r} is given twice, by both of its names")
+        found[name] = item
+    return found

@@ -295,3 +295,6 @@ def test_inputs_go_by_the_names_of_a_signature(command, tmp_path, capsys):
     assert told == ExitCode.OK, capsys.readouterr()
     assert main([*words, "other=x.npy"]) == ExitCode.USAGE
     assert "its inputs are x, a=b" in capsys.readouterr().err
+    twice = [f"{name}={tmp_path / 'codes.npy'}" for name in ("codes", "a=b")]
+    assert main([*words, twice[0], "--input", twice[1]]) == ExitCode.USAGE
+    assert "given twice" in capsys.readouterr().err

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from nnconv.checks import check_arguments
+from nnconv.checks import Given, by_own_names, check_arguments
 from nnconv.diff.compare import Tolerance, tolerances_of
 from nnconv.diff.inputs import check_seed
 from nnconv.diff.layouts import MOVES, layout_between, relaid, relaid_shape, was_moved
@@ -36,9 +36,6 @@ from nnconv.ir.types import Shape
 from nnconv.lowering import check_options, choose_signature
 
 FilePath: TypeAlias = "str | os.PathLike[str]"
-
-Given = TypeVar("Given")
-"""What is given for an input."""
 
 
 class _Side(NamedTuple):
@@ -303,11 +300,11 @@ def _by_value(model: Model, inputs: Mapping[str, Given]) -> dict[str, Given]:
     """What is given, by the inputs' own names where it goes by those of the signature.
 
     Raises:
-        UsageError: there is no such input.
+        UsageError: there is no such input, or it is given by both of its names.
     """
     names = [value.name for value in model.inputs]
-    others = dict(zip(model.main.input_names, names, strict=False))
-    found = {name if name in names else others.get(name, name): a for name, a in inputs.items()}
+    pairs = zip(model.main.input_names, names, strict=False)
+    found = by_own_names(inputs, {other: name for other, name in pairs if other not in names})
     if wrong := [name for name in found if name not in names]:
         raise UsageError(f"there is no input {', '.join(wrong)}; inputs are {', '.join(names)}")
     return found

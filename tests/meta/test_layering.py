@@ -25,7 +25,7 @@ LAYERS = {
     "nnconv.lowering": (*FORMATS, "nnconv.passes", "nnconv.pipelines"),
     "nnconv.backends": (*LOWERED, "nnconv.checks"),
     "nnconv.outlive": ("nnconv.errors",),
-    "nnconv.diff": (*LOWERED, "nnconv.backends", "nnconv.outlive"),
+    "nnconv.diff": (*LOWERED, "nnconv.backends", "nnconv.checks", "nnconv.outlive"),
     # Its devices are the backends, and its cache keeps what lowering makes for them.
     "nnconv.runtime": (*LOWERED, "nnconv.backends", "nnconv.schemas"),
     "nnconv.conversion": (*LOWERED, "nnconv.backends", "nnconv.checks", "nnconv.diff"),
@@ -36,7 +36,7 @@ LAYERS = {
         "nnconv.ir",
         "nnconv.lowering",
     ),
-    "nnconv.arguments": ("nnconv.errors", "nnconv.npy"),
+    "nnconv.arguments": ("nnconv.errors", "nnconv.ir", "nnconv.npy"),
     "nnconv.console": (
         "nnconv.conversion",
         "nnconv.diff",
