@@ -50,7 +50,7 @@ def refit(
     Codes are computed with in floats, as what they stand for; other numbers are cast to a type that
     holds them all.
     """
-    if node.bodies:
+    if node.bodies or any(v is not None and v.dtype is DType.STRING for v in node.inputs):
         return None
     moved = as_bits(node, builder, allowed, operands)
     if moved is not None:

@@ -8,6 +8,9 @@ from dataclasses import replace
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.ir.graph import Node
 
+STRINGS = "it has a constant of strings", "Look the texts up outside the model."
+"""Why a node isn't read from TFLite, nor written anywhere, and what would help."""
+
 _MOST_REASONS = 3
 """So many are told of a node of the source that became several ops."""
 

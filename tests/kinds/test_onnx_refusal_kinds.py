@@ -112,6 +112,79 @@ def test_what_reads_a_result_that_cannot_be_is_not_named(suffix: str, tmp_path: 
     assert nothing_written(tmp_path)
 
 
+@pytest.mark.parametrize("suffix", ["tflite", "onnx", "nnapi", "nnrt"])
+@pytest.mark.parametrize("place", ["Gather", "Equal", "Identity", "output", "branch"])
+def test_constants_of_strings_are_refused_at_what_reads_them(
+    suffix: str, place: str, tmp_path: Path
+) -> None:
+    words = {"words": np.array(["a", "b", "c"], object)}
+    inputs = [info("i", "int64", [3]), info("flag", "bool", [])]
+    y = helper.make_tensor_value_info("y", TensorProto.STRING, [3])
+    if place == "Gather":
+        nodes = [node("Gather", ["words", "i"], ["y"])]
+    elif place == "Equal":
+        inputs.append(helper.make_tensor_value_info("x", TensorProto.STRING, [3]))
+        nodes, y = [node("Equal", ["x", "words"], ["y"])], info("y", "bool", [3])
+    elif place == "Identity":
+        nodes = [node("Identity", ["words"], ["y"])]
+    elif place == "output":
+        nodes, y = [], helper.make_tensor_value_info("words", TensorProto.STRING, [3])
+    else:
+        inner = helper.make_graph([node("Gather", ["words", "i"], ["t"])], "b", [], [y])
+        inner.output[0].name = "t"
+        nodes = [node("If", ["flag"], ["y"], then_branch=inner, else_branch=inner)]
+    source = tmp_path / "model.onnx"
+    model = onnx_model(nodes, inputs, [y], words)
+    source.write_bytes(model.SerializeToString())
+    with pytest.raises(UnsupportedError, match="string"):
+        nnconv.convert(source, tmp_path / f"result.{suffix}")
+    assert nothing_written(tmp_path)
+
+
+MOVES_OF_STRINGS = {
+    "Concat": (["x", "x"], [6], {"axis": 0}),
+    "Gather": (["x", "i"], [3], {}),
+    "GatherElements": (["x", "i"], [3], {}),
+    "Where": (["flags", "x", "x"], [3], {}),
+    "Slice": (["x", "one", "three"], [2], {}),
+    "Transpose": (["table"], [2, 3], {}),
+    "Compress": (["x", "flags"], ["n"], {"axis": 0}),
+    "Tile": (["x", "one"], [3], {}),
+    "Flatten": (["table"], [1, 6], {"axis": 0}),
+}
+
+
+@pytest.mark.parametrize("op", MOVES_OF_STRINGS)
+def test_moves_of_strings_run_in_litert_or_are_refused(op: str, tmp_path: Path) -> None:
+    names, shape, attributes = MOVES_OF_STRINGS[op]
+    texts = np.array(["a", "bé", ""], object)
+    feeds = {
+        "x": texts,
+        "table": np.stack([texts, texts[::-1]], axis=1),
+        "i": np.array([2, 0, 0]),
+        "flags": np.array([True, False, True]),
+    }
+    kinds = {"x": TensorProto.STRING, "table": TensorProto.STRING, "i": TensorProto.INT64}
+    inputs = [
+        helper.make_tensor_value_info(n, kinds.get(n, TensorProto.BOOL), feeds[n].shape)
+        for n in feeds
+        if n in names
+    ]
+    y = helper.make_tensor_value_info("y", TensorProto.STRING, shape)
+    constants = {n: ints(number) for n, number in (("one", 1), ("three", 3)) if n in names}
+    model = onnx_model([node(op, names, ["y"], **attributes)], inputs, [y], constants)
+    source = tmp_path / "model.onnx"
+    source.write_bytes(model.SerializeToString())
+    given = {value.name: feeds[value.name] for value in inputs}
+    wanted = nnconv.compile(source, "onnxruntime:cpu").run(given)["y"]
+    if op in ("Tile", "Flatten"):
+        got = nnconv.compile(source, "litert:cpu").run(given)["y"]
+        np.testing.assert_array_equal(got, wanted)
+        return
+    with pytest.raises(UnsupportedError, match="string"):
+        nnconv.compile(source, "litert:cpu")
+
+
 def test_the_command_names_unknown_onnx_ops_and_exits_with_4(tmp_path: Path, capsys: Any) -> None:
     source, target = tmp_path / "model.onnx", tmp_path / "model.tflite"
     source.write_bytes(unknown().SerializeToString())

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnconv.errors import InvalidModelError
+import nnconv
+from nnconv.errors import InvalidModelError, UnsupportedError
 from support.litert import run_litert
 from support.tflite_builder import TfliteBuilder
 from support.whole import convert_bytes
@@ -89,3 +90,20 @@ def test_a_negative_radius_is_refused(tmp_path: Path) -> None:
     b.output(b.op("LOCAL_RESPONSE_NORMALIZATION", [x], [(FLOAT, (1, 2, 2, 3))], options=options))
     with pytest.raises(InvalidModelError, match="radius -1"):
         convert_bytes(b.build(), tmp_path)
+
+
+@pytest.mark.parametrize("read_by", ["op", "nothing"])
+def test_a_file_with_constants_of_strings_is_not_broken(read_by: str, tmp_path: Path) -> None:
+    b = TfliteBuilder()
+    places = b.input("places", "int32", (2,))
+    words = b.const(np.array(["a", "b", "c"], object), dtype="string")
+    if read_by == "op":
+        b.output(b.op("GATHER", [words, places], [("string", (2,))], options={"axis": 0}))
+    else:
+        b.output(words)
+    source = tmp_path / "words.tflite"
+    source.write_bytes(b.build())
+    with pytest.raises(UnsupportedError, match="it has a constant of strings") as caught:
+        nnconv.load(source)
+    (item,) = caught.value.items
+    assert "tensor #1" in item.where

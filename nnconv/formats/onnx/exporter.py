@@ -416,6 +416,8 @@ class Target(GraphParts):
     def _edge_refusals(self, value: Value) -> Sequence[UnsupportedItem]:
         """Why a value can't go in or out of a graph, if it can't."""
         try:
+            if value.dtype is DType.STRING and value.data is not None:
+                raise self.strings()
             if value.dtype in COMPLEXES:
                 raise self.unsupported(f"`{value.name}`: {_NO_COMPLEX}", reason=Reason.IMPOSSIBLE)
             least = LEAST_OPSET.get(value.dtype, 0)

@@ -10,7 +10,7 @@ import numpy as np
 from nnconv.errors import Reason, UnsupportedItem
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.types import DATA_TYPES, LEAST_OPSET
-from nnconv.formats.refusals import NotExportable, item_of
+from nnconv.formats.refusals import STRINGS, NotExportable, item_of
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node
 
@@ -135,6 +135,8 @@ class GraphParts:
 
     def initializer(self, data: np.ndarray, dtype: DType, wanted: str) -> str:
         """A constant that isn't shared, called ``wanted`` or a variation of it."""
+        if dtype is DType.STRING:
+            raise self.strings()
         dtype = self.held_type(dtype)
         name = self.names.unique(wanted)
         content = data.view(np.uint16) if dtype is DType.BFLOAT16 else data
@@ -177,6 +179,11 @@ class GraphParts:
                 hint=f"Choose --opset {least} or newer.",
                 opset=least,
             )
+
+    def strings(self) -> NotExportable:
+        """The exception to raise for a constant of strings."""
+        why, hint = STRINGS
+        return self.unsupported(why, reason=Reason.OUT_OF_SCOPE, hint=hint)
 
     def unsupported(
         self,

@@ -33,6 +33,7 @@ from nnconv.formats.graph_export import (
     own_outputs,
 )
 from nnconv.formats.indexed import IndexedExport, Ref
+from nnconv.formats.refusals import STRINGS, NotExportable, item_of
 from nnconv.formats.tflite import build
 from nnconv.formats.tflite._gen.schema import BUILTIN_OPERATOR
 from nnconv.formats.tflite.scales import check_gain, lost_gain, unfit_scales
@@ -237,6 +238,9 @@ class Target(IndexedExport):
         return self.result("QUANTIZE", [self.tensor(value)], kind, ("QuantizeOptions", {}))
 
     def _add(self, kind: TensorType, name: str, data: np.ndarray | None = None) -> int:
+        if kind.dtype is DType.STRING and data is not None:
+            why, hint = STRINGS
+            raise NotExportable(item_of(self.node, why, reason=Reason.OUT_OF_SCOPE, hint=hint))
         if not _fits(kind.shape):
             raise Refused(f"`{name}` has the shape {list(kind.shape or ())}, {_LIMIT}")
         shape, signature = file_shape(kind.shape, kind.quant)

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from nnconv.errors import UnsupportedItem
+from nnconv.errors import Reason, UnsupportedError, UnsupportedItem
+from nnconv.formats.refusals import STRINGS
 from nnconv.formats.tflite import wire
 from nnconv.formats.tflite.importer import Importer, Source, importers
 from nnconv.formats.tflite.types import dtype_of, quant_of, shape_of
@@ -140,6 +141,7 @@ class SubgraphImport:
 
         Raises:
             InvalidModelError: when nothing gives it content.
+            UnsupportedError: it is a constant of strings.
         """
         found = self.values.get(index)
         if found is None:
@@ -154,6 +156,12 @@ class SubgraphImport:
         data = wire.tensor_data(self.file, tensor)
         kind = self.file_type(tensor)
         if data is None:
+            if kind.dtype is DType.STRING and tensor.buffer:
+                why, hint = STRINGS
+                refusal = UnsupportedItem(
+                    op="STRING", where=tensor.where, why=why, reason=Reason.OUT_OF_SCOPE, hint=hint
+                )
+                raise UnsupportedError([refusal], path=self.file.path)
             shape = static_shape(kind.shape)
             if shape is None or 0 not in shape:
                 raise tensor.fail("it is read, but nothing gives it content")

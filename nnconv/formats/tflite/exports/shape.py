@@ -68,8 +68,10 @@ def export_squeeze(node: Node, t: Target) -> None:
 
 
 def export_transpose(node: Node, t: Target) -> None:
-    """TRANSPOSE."""
+    """TRANSPOSE, which LiteRT has no kernel of for strings."""
     op, x, y = node.op, node.operand(0), node.outputs[0]
+    if x.dtype is DType.STRING:
+        raise t.refused(f"operand `{x.name}` is {x.type}")
     assert isinstance(op, s.Transpose)
     if op.perm is None:
         given = node.operand(1)
