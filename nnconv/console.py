@@ -210,11 +210,14 @@ def value_row(role: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
 
 def describe_array(name: str, array: np.ndarray) -> dict[str, Any]:
     """Give an array's dtype, shape and range, fit for JSON; no range where there is none."""
-    has_range = array.size > 0 and array.dtype.kind in "biuf"
+    from nnconv.ir.dtype import BOOLS, NUMBERS, DType
+
+    dtype = DType.of(array)
+    has_range = array.size > 0 and dtype in NUMBERS | BOOLS
     wide = array.astype("float64") if has_range else array
     return {
         "name": name,
-        "dtype": str(array.dtype),
+        "dtype": dtype.value,
         "shape": list(array.shape),
         "min": float(wide.min()) if has_range else None,
         "mean": float(wide.mean()) if has_range else None,

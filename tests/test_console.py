@@ -9,6 +9,7 @@ import pytest
 
 from nnconv.console import describe_array, describe_shape, print_json, print_table
 from nnconv.errors import plural
+from nnconv.ir.dtype import DType
 
 ROWS = [("conv[bold]1", "2"), ("[/red]", "")]
 TABLE = f"from nnconv.console import print_table; print_table('ops', ('name', 'count'), {ROWS!r})"
@@ -55,6 +56,8 @@ def test_json_has_no_number_that_json_lacks(capsys):
 @pytest.mark.parametrize(
     ("array", "least", "mean", "most"),
     [
+        (np.array([1, -3], DType.BFLOAT16.numpy), -3.0, -1.0, 1.0),
+        (np.array(["a"], object), None, None, None),
         (np.array([[-128, 127]], np.int8), -128.0, -0.5, 127.0),
         (np.array([True, False]), 0.0, 0.5, 1.0),
         (np.zeros((0, 3), np.float32), None, None, None),
@@ -64,7 +67,7 @@ def test_json_has_no_number_that_json_lacks(capsys):
 def test_array_is_described_by_its_range(array, least, mean, most):
     assert describe_array("x", array) == {
         "name": "x",
-        "dtype": str(array.dtype),
+        "dtype": "string" if array.dtype == object else array.dtype.name,
         "shape": list(array.shape),
         "min": least,
         "mean": mean,

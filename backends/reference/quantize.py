@@ -30,7 +30,7 @@ def cast(op: Cast, x: Array) -> list[Array]:
         x = x.real
     if op.dtype is DType.BOOL:
         return [x != 0]
-    if x.dtype.kind == "f" and target.kind in "iu":
+    if DType.of(x).is_float and op.dtype.is_integer:
         low, high = op.dtype.int_range
         wide = x.astype(np.float64)
         inside = wide < float(high + 1)  # NaN isn't

@@ -156,3 +156,20 @@ def test_constants_that_integers_do_not_hold(target: DType, number: float, tmp_p
     nnconv.save(Model([Signature("", graphs[True])]), path)
     (got,) = run_graph(nnconv.load(path).graph, [x])
     np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("target", [DType.INT32, DType.UINT8, DType.INT64, DType.INT4])
+def test_floats_that_numpy_lacks_saturate_as_others_do(target: DType) -> None:
+    """bfloat16 isn't of numpy's floating kind."""
+    numbers = np.array([-1.5, 0.5, 300, np.nan, np.inf, -np.inf, 1e30, -1e30, 3e9], np.float32)
+    found = []
+    for source in (DType.BFLOAT16, DType.FLOAT32):
+        graph = Graph("cast")
+        b = Builder(graph)
+        x = b.input("x", source, numbers.shape)
+        graph.outputs = [b.add(Cast(dtype=target), [x], name="y")]
+        given = numbers.astype(DType.BFLOAT16.numpy).astype(source.numpy)
+        model = Model([Signature("", graph, ("x",), ("y",))])
+        found.append(nnconv.compile(model, "reference").run({"x": given})["y"])
+    np.testing.assert_array_equal(*found)
+    assert found[0][6:8].tolist() == [*reversed(target.int_range)]
