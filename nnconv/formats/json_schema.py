@@ -11,6 +11,7 @@ integer, such floats are read as one.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
@@ -120,7 +121,7 @@ def _keyword(
     if key in ("minimum", "maximum", "minItems", "maxItems"):
         return _bound(key, value)
     if key == "items":
-        return _items(_compile(value, root, made))
+        return _items(_compile(value, root, made), _numbers(value, root))
     if key == "required":
         return _required(tuple(value))
     if key == "properties":
@@ -210,10 +211,36 @@ def _bound(key: str, bound: float) -> Read:
     return run
 
 
-def _items(read: Read) -> Read:
+_NUMBERS: dict[str, set[type]] = {"boolean": {bool}, "integer": {int}, "number": {int, float}}
+
+
+def _numbers(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Callable[[list[Any]], bool]:
+    """Whether all entries of a list are as a schema of numbers has them, seen at once.
+
+    False where that takes a look at each: for any other schema, and for floats that are integers.
+    """
+    if "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+    names = schema.get("type", ())
+    wanted = [names] if isinstance(names, str) else names
+    known = schema.keys() - NOTES <= {"type", "minimum", "maximum"} and {*wanted} <= {*_NUMBERS}
+    kinds = {kind for name in wanted for kind in _NUMBERS[name]} if known else set()
+    least, most = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+
+    def fit(values: list[Any]) -> bool:
+        if not kinds.issuperset(map(type, values)):
+            return False
+        return not values or (least <= min(values) and max(values) <= most)
+
+    return fit
+
+
+def _items(read: Read, fit: Callable[[list[Any]], bool]) -> Read:
     def run(value: Any) -> Any:
         if not isinstance(value, list):
             return value
+        if fit(value):
+            return list(value)
         made: list[Any] = []
         try:
             for entry in value:

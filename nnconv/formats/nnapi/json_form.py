@@ -146,11 +146,10 @@ def _read_operand(plain: dict[str, Any], tensors: Tensors) -> Operand:
     operand = Operand(
         OperandCode[plain["type"]],
         plain.get("dimensions", ()),
-        scale=_scale(plain.get("scale", 0)),
+        scale=_scales([scale])[0] if (scale := plain.get("scale")) else 0.0,
         zero_point=plain.get("zero_point", 0),
         lifetime=lifetime,
-        channel_quant=channels
-        and ChannelQuant(channels["dim"], [_scale(scale) for scale in channels["scales"]]),
+        channel_quant=channels and ChannelQuant(channels["dim"], _scales(channels["scales"])),
         name=plain.get("name", ""),
     )
     given = [key for key in (*ENTRIES, "model") if key in plain]
@@ -168,14 +167,20 @@ def _read_operand(plain: dict[str, Any], tensors: Tensors) -> Operand:
     return operand
 
 
-def _scale(number: float) -> float:
-    if not number:
-        return 0.0
+def _scales(numbers: list[float]) -> list[float]:
+    try:
+        wide = np.array(numbers, np.float64) + 0.0  # no zero has a sign
+    except OverflowError as error:
+        raise JsonError(_NO_SCALE) from error
     with np.errstate(over="ignore"):
-        scale = float(np.float32(number)) if abs(number) < 1e39 else float("inf")
-    if not np.isfinite(scale):
-        raise JsonError("a scale is no float32 number")
-    return scale
+        scales = wide.astype(np.float32)
+    if not np.isfinite(scales).all():
+        raise JsonError(_NO_SCALE)
+    found: list[float] = scales.tolist()
+    return found
+
+
+_NO_SCALE = "a scale is no float32 number"
 
 
 def _read(plain: dict[str, Any], operand: Operand, tensors: Tensors) -> Array:

@@ -134,6 +134,11 @@ def changed(**changes):
         (changed(lifetime="model", model=0), "value, model beside the lifetime model"),
         (changed(type="MODEL"), "a model can't be a constant"),
         (changed(scale=1e60), "a scale is no float32 number"),
+        (changed(scale=1 << 5000), "a scale is no float32 number"),
+        (
+            changed(channel_quant={"dim": 0, "scales": [0.5, 1e60, 1]}),
+            "main.operands[1]: a scale is no float32 number",
+        ),
         (changed(scale=float("inf")), "Infinity is no number in JSON"),
     ],
 )
