@@ -8,12 +8,19 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from nnconv.backends.reference.executor import run_graph
 from onnx import TensorProto, helper, numpy_helper
 
 import nnconv
 from nnconv.errors import InvalidModelError, UnsupportedError
+from nnconv.ir.builder import Builder
+from nnconv.ir.dtype import DType
+from nnconv.ir.graph import Graph, Model, Signature
+from nnconv.ir.types import TensorType
+from nnconv.ops.control import If
+from nnconv.ops.elementwise import Abs, Neg
 from support.tflite_builder import TfliteBuilder
 
 TARGETS = ("onnx", "tflite", "nnapi", "nnrt")
@@ -285,6 +292,48 @@ def test_broken_graphs_are_refused_in_a_line(case, tmp_path):
             nnconv.convert(tmp_path / "source.onnx", tmp_path / f"result.{target}")
         assert str(caught.value).isprintable()
         assert not Path(tmp_path / f"result.{target}").exists()
+
+
+def deep(depth: int) -> Model:
+    """The model of ``nested``, of any depth."""
+
+    def graph(level: int) -> Graph:
+        b = Builder(Graph(f"level{level}"))
+        c, x = b.input("c", DType.BOOL, (1,)), b.input("x", DType.FLOAT32, (2,))
+        if level == depth:
+            results = [b.add(Neg(), [x])]
+        else:
+            other = Builder(Graph(f"other{level}"))
+            _, y = other.input("c", DType.BOOL, (1,)), other.input("x", DType.FLOAT32, (2,))
+            other.graph.outputs.append(other.add(Abs(), [y]))
+            kinds, bodies = [TensorType(DType.FLOAT32, (2,))], [graph(level + 1), other.graph]
+            results = b.add_typed(If(), [c, c, x], kinds, bodies=bodies)
+        b.graph.outputs.extend(results)
+        return b.graph
+
+    return Model(signatures=[Signature("", graph(0))])
+
+
+@pytest.mark.parametrize("target", ["onnx", "nnapi"])
+def test_branches_are_as_deep_as_readers_go(target, tmp_path):
+    given, wanted = [np.array([True]), np.float32([2, -3])], np.float32([-2, 3])
+    refused = []
+    for depth in range(29, 37):
+        path = tmp_path / f"{depth}.{target}"
+        if not nnconv.check(deep(depth), target).passed:
+            with pytest.raises(UnsupportedError, match="would be inside of one another"):
+                nnconv.save(deep(depth), path)
+            refused.append(depth)
+            continue
+        nnconv.save(deep(depth), path)
+        (found,) = run_graph(nnconv.load(path).graph, given)
+        np.testing.assert_array_equal(found, wanted)
+        if target == "onnx":
+            session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+            feeds = {"c": given[0], "x": given[1]}
+            np.testing.assert_array_equal(session.run(None, feeds)[0], wanted)
+    assert min(refused) > 31
+    assert max(refused) == 36
 
 
 def test_more_ends_than_a_format_has_are_refused(tmp_path):

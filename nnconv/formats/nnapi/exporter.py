@@ -89,17 +89,23 @@ class FileTarget(FileExport):
         level: the feature level that is written for.
         keeps_wide: whether 16-bit codes have operands of their own types.
         referenced: the finished graphs of bodies; None while one is being exported.
+        depth: of how many bodies the graph that is being exported is inside.
     """
 
     level: int = NEWEST_LEVEL
     keeps_wide: bool = False
+    depth: int = 0
     referenced: list[WireGraph | None] = field(default_factory=list)
 
     def body(self, graph: Graph) -> tuple[int, list[UnsupportedItem]]:
         """Export a body as a referenced graph; gives its index and what couldn't be exported."""
         index = len(self.referenced)
         self.referenced.append(None)
-        made, refused = self.graph(graph)
+        self.depth += 1
+        try:
+            made, refused = self.graph(graph)
+        finally:
+            self.depth -= 1
         self.referenced[index] = made
         return index, refused
 

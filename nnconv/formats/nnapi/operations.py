@@ -149,8 +149,9 @@ class OperationMaker(OperandMaker):
                 why = f"{name}: {formal.name} has rank {rank}, at most {bounds[1]} is allowed"
                 raise Refused(why, rank=bounds[1])
         graph = WireGraph(self.operands)
-        model = Model(graph, [g or WireGraph() for g in self.models])
-        for message, level in operation_faults(operation, graph, model):
+        named = (self.operands[index].body for index in operation.inputs)
+        bodies = {body: self.models[body] or WireGraph() for body in named if body is not None}
+        for message, level in operation_faults(operation, graph, Model(graph, bodies)):
             if level is not None and level <= self.level:
                 continue
             needs = "" if level is None else f" needs feature level {level}"

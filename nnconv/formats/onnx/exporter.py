@@ -45,6 +45,10 @@ Exporter: TypeAlias = "Callable[[Node, Target], None]"
 
 _RESIGN = 128
 
+MOST_DEPTH = 32
+"""Graphs inside of one another, the main one included: with more, a file has messages that lie
+deeper than the 100 that protobuf's readers go down to."""
+
 _SPELLED_WITH_BODIES = frozenset({"nnconv.ops.rnn", "nnconv.ops.detection", "nnconv.ops.proposals"})
 """Where the ops are whose exporters spell loops and branches."""
 
@@ -75,6 +79,7 @@ class Target(GraphParts):
         self.resign = resign
         self.plain = plain
         self.hybrids: list[str] = []
+        self._depth = 1
         self._codes: dict[Value, str] = {}
         self._real: dict[Value, str] = {}
         self._stored: dict[Value, str] = {}
@@ -86,9 +91,18 @@ class Target(GraphParts):
         """Names of real values that a DequantizeLinear makes of int8."""
 
     def inner(self) -> Target:
-        """An empty graph for a body inside this one, made for the same IR node."""
+        """An empty graph for a body inside this one, made for the same IR node.
+
+        Raises:
+            NotExportable: graphs would be too deep inside each other.
+        """
+        if self._depth == MOST_DEPTH:
+            why = f"more than {MOST_DEPTH} graphs would be inside of one another"
+            hint = "Readers of ONNX, which use protobuf, don't go deeper."
+            raise self.unsupported(why, reason=Reason.IMPOSSIBLE, hint=hint)
         body = Target(opset=self.opset, resign=self.resign, names=self.names, plain=self.plain)
         body.current = self.current
+        body._depth = self._depth + 1
         return body
 
     # ---------------------------------------------------------------- views of operands

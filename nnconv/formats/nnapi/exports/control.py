@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnconv.formats.indexed import Ref
+from nnconv.formats.nnapi.branching import MOST_DEPTH
 from nnconv.formats.nnapi.exporter import Exporter, Target
 from nnconv.formats.nnapi.operands import AS_THEY_ARE, CODED
 from nnconv.formats.refusals import NotExportable
@@ -24,7 +25,10 @@ def _models(bodies: Sequence[Graph], t: Target) -> list[Ref]:
 
     Raises:
         NotExportable: with everything in them that can't be exported.
+        Refused: they would be too deep inside of others.
     """
+    if t.file.depth == MOST_DEPTH:
+        raise t.refused(f"more than {MOST_DEPTH} models would be inside of one another")
     indices, refused = [], []
     for body in bodies:
         index, items = t.file.body(body)
