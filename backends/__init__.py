@@ -23,6 +23,7 @@ from nnconv.backends.base import (
     NoDeviceError,
     TensorInfo,
 )
+from nnconv.backends.control import is_true, run_while
 from nnconv.backends.limits import DeadlineError, Limits, current_limits, limited
 
 from nnconv import checks, errors
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "REFERENCE", "SERIAL", "UNINTERRUPTIBLE", "Compile", "Cuts", "DeadlineError", "Device",
     "Executable", "Limits", "NoDeviceError", "TensorInfo", "compile", "compile_pieces",
-    "current_limits", "devices", "limited", "reference_ops",
+    "current_limits", "devices", "is_true", "limited", "reference_ops", "run_while",
 ]  # fmt: skip
 
 _HOMES = {

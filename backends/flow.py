@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from nnconv.backends.base import REFERENCE, SERIAL, Executable
+from nnconv.backends.control import is_true, run_while
 from nnconv.backends.limits import DeadlineError, current_limits, limited
 
 from nnconv.errors import BackendError
@@ -213,7 +215,7 @@ def _choice(bodies: Sequence[Flow]) -> Callable[[Arrays], Arrays]:
     then, otherwise = bodies
 
     def run(arrays: Arrays) -> Arrays:
-        return (then if _truth(arrays[0]) else otherwise)(arrays[1:])
+        return (then if is_true(arrays[0]) else otherwise)(arrays[1:])
 
     return run
 
@@ -221,22 +223,7 @@ def _choice(bodies: Sequence[Flow]) -> Callable[[Arrays], Arrays]:
 def _loop(bodies: Sequence[Flow]) -> Callable[[Arrays], Arrays]:
     """WHILE."""
     condition, turn = bodies
-
-    def run(arrays: Arrays) -> Arrays:
-        carried = list(arrays)
-        with limited(current_limits().in_loop()):
-            while _truth(condition(carried)[0]):
-                current_limits().check()
-                carried = turn(carried)
-        return carried
-
-    return run
-
-
-def _truth(condition: np.ndarray) -> bool:
-    if condition.size != 1:
-        raise BackendError(f"a condition has shape {list(condition.shape)}, must have one element")
-    return bool(condition.reshape(-1)[0])
+    return partial(run_while, condition, turn)
 
 
 CONTROLS: dict[type[Op], Callable[[Sequence[Flow]], Callable[[Arrays], Arrays]]] = {

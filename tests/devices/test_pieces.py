@@ -282,20 +282,35 @@ def test_a_loop_in_pieces_turns_as_often():
     )
 
 
-@pytest.mark.parametrize("flag", [False, True])
-def test_the_bodies_of_a_choice_are_cut(flag):
+def choice(flag):
+    """A choice by a flag of this type, and a device that takes one of its bodies alone."""
     graph = Graph()
-    graph.inputs = [Value("flag", FLAG), Value("x", ONE)]
+    graph.inputs = [Value("flag", flag), Value("x", ONE)]
     builder = Builder(graph)
     bodies = [body(Abs(), Sqrt()), body(Neg())]
     (result,) = builder.add_typed(If(), graph.inputs, [ONE], bodies=bodies)
     graph.outputs = [result, result, graph.inputs[1]]
-    model = model_of(graph)
+    return model_of(graph), Devices(lambda _, node: isinstance(node.op, Sqrt | If))
+
+
+@pytest.mark.parametrize("flag", [False, True])
+def test_the_bodies_of_a_choice_are_cut(flag):
+    model, devices = choice(FLAG)
     arrays = [np.array([flag]), np.float32([9])]
-    devices = Devices(lambda _, node: isinstance(node.op, Sqrt | If))
     made = pieces(model, devices, ["a", REFERENCE])
     assert made.device == "a+reference"
     assert_same(results(made, arrays), results(backends.compile(model, REFERENCE), arrays))
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_condition_that_is_not_one_element_is_refused(count):
+    model, devices = choice(TensorType(DType.BOOL, (None,)))
+    arrays = [np.ones(count, bool), np.float32([9])]
+    fault = rf"a condition has shape \[{count}\], must have one element"
+    with pytest.raises(BackendError, match=f"^{fault}"):
+        results(pieces(model, devices, ["a", REFERENCE]), arrays)
+    with pytest.raises(BackendError, match=rf"^If \(.*\): {fault}"):
+        results(backends.compile(model, REFERENCE), arrays)
 
 
 def test_the_reference_stands_in_where_there_is_nothing_to_compute_with():

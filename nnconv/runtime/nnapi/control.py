@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from nnconv.backends import current_limits, limited
-from nnconv.errors import InvalidModelError
+from nnconv.backends import is_true, run_while
 from nnconv.formats.nnapi.wire import Model
 from nnconv.runtime.core.program import Run
 
@@ -36,31 +35,20 @@ def _outputs(model: Model, results: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [found[index] for index in main.outputs]
 
 
-def _is_true(condition: np.ndarray | None) -> bool:
-    shape = () if condition is None else condition.shape
-    if condition is None or condition.size != 1:
-        raise InvalidModelError(f"a condition has shape {list(shape)}, must have one element")
-    return bool(condition.any())
-
-
 def choose(model: Model, arrays: Arrays, bodies: Sequence[Run]) -> list[np.ndarray]:
     """IF."""
     condition, _, _, *operands = _operands(model, arrays)
     then, otherwise = bodies
-    return _outputs(model, (then if _is_true(condition) else otherwise)(operands))
+    return _outputs(model, (then if is_true(condition) else otherwise)(operands))
 
 
 def repeat(model: Model, arrays: Arrays, bodies: Sequence[Run]) -> list[np.ndarray]:
     """WHILE: what the body doesn't give stays as it is."""
     _, _, *carried = _operands(model, arrays)
     condition, turn = bodies
-    with limited(current_limits().in_loop()):
-        while _is_true(condition(carried)[0]):
-            current_limits().check()
-            results = turn(carried)
-            carried[: len(results)] = results
     count = len(model.main.operations[0].outputs)
-    return _outputs(model, [array for array in carried[:count] if array is not None])
+    results = run_while(condition, turn, carried)
+    return _outputs(model, [array for array in results[:count] if array is not None])
 
 
 CONTROL: dict[str, Callable[[Model, Arrays, Sequence[Run]], list[np.ndarray]]] = {
