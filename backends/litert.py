@@ -193,9 +193,9 @@ class LiteRtExecutable(Executable):
         self._made: list[int] = []
 
     def _execute(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        if self._has_strings:
-            feeds = {name: _as_bytes(array) for name, array in feeds.items()}
         try:
+            if self._has_strings:
+                feeds = {name: _as_bytes(array) for name, array in feeds.items()}
             if self._runner is not None:
                 found = self._run_signature(feeds)
             else:

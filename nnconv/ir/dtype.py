@@ -134,6 +134,10 @@ def given_as(name: str, data: np.ndarray, dtype: DType) -> np.ndarray:
     array = of_type(np.asarray(data), dtype)
     if array.dtype != dtype.numpy:
         raise UsageError(f"input {name!r} is {array.dtype}, must be {dtype}")
+    if dtype is DType.STRING:
+        for item in array.flat:
+            if not isinstance(item, str):
+                raise UsageError(f"input {name!r} has a {type(item).__name__} among its strings")
     return array
 
 

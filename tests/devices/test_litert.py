@@ -11,7 +11,7 @@ import pytest
 from nnconv.backends import compile as compile_for
 from nnconv.backends import litert
 
-from nnconv.errors import BackendError
+from nnconv.errors import BackendError, UsageError
 from support.onnx_routes import feeding, node
 from support.tflite_builder import TfliteBuilder
 
@@ -129,16 +129,22 @@ def test_runs_on_tflite_runtime(tmp_path, tflite_runtime_python):
     assert "tflite-runtime" in done.stdout
 
 
-@pytest.mark.parametrize("device", ["litert:cpu", "reference"])
-def test_strings_are_texts(device, tmp_path):
-    """In and out, whatever numpy has them as; bytes that aren't UTF-8 go through unharmed."""
+@pytest.fixture
+def row(tmp_path):
+    """A file that puts strings in a row."""
     b = TfliteBuilder()
     x = b.input("x", "string", (2, 2))
     shape = b.const(np.array([4], np.int32))
     b.output(b.op("RESHAPE", [x, shape], [("string", (4,), None, "y")]))
     path = tmp_path / "strings.tflite"
     path.write_bytes(b.build())
-    executable = compile_for(path, device)
+    return path
+
+
+@pytest.mark.parametrize("device", ["litert:cpu", "reference"])
+def test_strings_are_texts(device, row):
+    """In and out, whatever numpy has them as; bytes that aren't UTF-8 go through unharmed."""
+    executable = compile_for(row, device)
     texts = ["a", "bé", "", "日本"]
     objects = np.array(texts, object).reshape(2, 2)
     encoded = np.array([text.encode() for text in texts])
@@ -148,3 +154,20 @@ def test_strings_are_texts(device, tmp_path):
     odd = np.array([[b"\xff", b"b"], [b"", b"\xc3"]], object)
     result = executable.run({"x": odd})["y"]
     assert [text.encode("utf-8", "surrogateescape") for text in result] == odd.ravel().tolist()
+
+
+@pytest.mark.parametrize("device", ["litert:cpu", "onnxruntime:cpu", "reference"])
+@pytest.mark.parametrize(("item", "kind"), [(3, "int"), (None, "NoneType"), (["a"], "list")])
+def test_what_is_no_text_is_no_string(device, item, kind, row):
+    given = np.empty((2, 2), object)
+    given[:] = "a"
+    given[1, 0] = item
+    with pytest.raises(UsageError, match=f"^input 'x' has a {kind} among its strings"):
+        compile_for(row, device).run({"x": given})
+
+
+@pytest.mark.parametrize("device", ["litert:cpu", "onnxruntime:cpu"])
+def test_texts_that_have_no_bytes_are_refused(device, row):
+    given = np.full((2, 2), "\ud800", object)
+    with pytest.raises(BackendError, match="surrogates not allowed"):
+        compile_for(row, device).run({"x": given})
