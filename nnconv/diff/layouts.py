@@ -35,10 +35,12 @@ def was_moved(layout: str, *shapes: tuple[Shape, Shape]) -> bool:
     Where they are the same in both layouts, as those of 8 x 8 pixels with 8 channels, they were.
 
     Args:
-        layout: one of ``MOVES``.
+        layout: one of ``MOVES``; any other, such as ``keep``, moves nothing.
         shapes: those of an input or output in either model. Where the first pair leaves it open,
             the next tells.
     """
+    if layout not in MOVES:
+        return False
     undecided = False
     for before, after in shapes:
         if before is None or after is None or len(before) < _LEAST_RANK:

@@ -16,7 +16,7 @@ import numpy as np
 from nnconv.checks import Given, by_own_names, check_arguments
 from nnconv.diff.compare import Tolerance, tolerances_of
 from nnconv.diff.inputs import check_seed
-from nnconv.diff.layouts import MOVES, layout_between, relaid, relaid_shape, was_moved
+from nnconv.diff.layouts import layout_between, relaid, relaid_shape, was_moved
 from nnconv.diff.outcome import OutputCheck, Verification, check_output, worse
 from nnconv.diff.sway import Sways, nudges_for, sways_of
 from nnconv.diff.verify import (
@@ -152,11 +152,10 @@ def _side(
     path: FilePath, device: str | None, shapes: Mapping[str, Shape], signature: str | None
 ) -> _Side:
     kind = detect(path)
-    model = read_model(path, input_shapes=shapes or None)
+    whole = read_model(path, input_shapes=shapes or None)
+    model = _with_entry(whole, signature)
     options: dict[str, Any] = {"input_shapes": dict(shapes)} if shapes else {}
-    several = len(model.signatures) > 1
-    model = _with_entry(model, signature)
-    if several:
+    if len(whole.signatures) > 1:
         options["signature"] = model.main.key
     return _Side(os.fspath(path), model, device or DEVICES[kind], options)
 
@@ -193,8 +192,8 @@ def _by_place(
         shape = given.get(ours.name)
         if shape is None:
             continue
-        moves = layout in MOVES and was_moved(layout, (ours.shape, value.shape))
-        found[value.name] = relaid_shape(shape, layout) if moves else shape
+        moved = was_moved(layout, (ours.shape, value.shape))
+        found[value.name] = relaid_shape(shape, layout) if moved else shape
     return found
 
 
@@ -207,7 +206,7 @@ def _fed_to(
 ) -> list[list[list[np.ndarray]]]:
     """The first model's inputs as the second has them: their order, layout and types."""
     ends = [(first.model.inputs[i], v) for i, v in zip(order, second.model.inputs, strict=True)]
-    moves = [layout in MOVES and was_moved(layout, (ours.shape, v.shape)) for ours, v in ends]
+    moves = [was_moved(layout, (ours.shape, v.shape)) for ours, v in ends]
     return [
         [
             [
@@ -351,7 +350,7 @@ def _compare(
             for place, value, array in zip(order, second.model.outputs, seen, strict=False):
                 ours, wanted_one = first.model.outputs[place], expected[place]
                 shapes = (wanted_one.shape, array.shape), (ours.shape, value.shape)
-                if layout in MOVES and was_moved(layout, *shapes):
+                if was_moved(layout, *shapes):
                     wanted_one = relaid(wanted_one, layout)
                 wanted_one = fitted(wanted_one, value.dtype, value.shape)
                 sway = sways[number][step][place] if sways else None

@@ -20,10 +20,12 @@ import numpy as np
 from nnconv.errors import (
     BackendError,
     InvalidModelError,
+    NnconvError,
     UnsupportedError,
     UsageError,
     on_one_line,
     plural,
+    printable,
 )
 from nnconv.ir.dtype import DType, as_stored, of_type
 from nnconv.ir.types import Shape
@@ -38,7 +40,7 @@ class Outcome(NamedTuple):
 
     Attributes:
         results: for each round and step the outputs; None for a round that failed.
-        error: what failed first; empty if nothing did.
+        error: what failed first, without the file's name; empty if nothing did.
         crashed: whether the process died or had to be ended.
         hint: what would help; empty where that isn't known.
         misused: whether the fault is that of the inputs.
@@ -165,6 +167,10 @@ def _as_read(state: np.ndarray, shape: Shape) -> np.ndarray:
     return state.reshape(()) if shape == () and state.size == 1 else state
 
 
+def _said(error: NnconvError, path: str) -> str:
+    return on_one_line(error.message).removeprefix(f"{printable(path)}: ")
+
+
 def work(folder: Path) -> None:
     """Do the job in ``folder``."""
     from nnconv.backends import compile as compile_for
@@ -201,10 +207,10 @@ def work(folder: Path) -> None:
                     kinds.append([DType.of(array).value for array in results])
                 told["rounds"][r] = kinds
             except refusals as error:
-                told["error"] = told["error"] or on_one_line(error.message)
+                told["error"] = told["error"] or _said(error, job["model"])
                 told["misused"] = isinstance(error, UsageError)
     except refusals as error:
-        told["error"], told["hint"] = on_one_line(error.message), error.hint
+        told["error"], told["hint"] = _said(error, job["model"]), error.hint
     (folder / "outcome.json").write_text(json.dumps(told), encoding="utf-8")
 
 
