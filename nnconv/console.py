@@ -328,7 +328,8 @@ def show_check(found: CheckReport) -> None:
     at = f" at {kind} {found.version}" if found.version is not None else ""
     least = "" if found.least_version is None else f"{kind} {found.least_version} will do"
     if found.passed:
-        say(f"{found.source}: {found.target} can hold it{at}{f'; {least}' if least else ''}")
+        less = f"; {least}" if least and found.version != found.least_version else ""
+        say(f"{found.source}: {found.target} can hold it{at}{less}")
         return
     many = plural(len(found.obstacles), "obstacle")
     rows = [(o.op, o.where, o.why, o.hint) for o in found.obstacles]

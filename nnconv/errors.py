@@ -29,6 +29,13 @@ def on_one_line(text: str) -> str:
     return " ".join([head, "; ".join(line.strip() for line in listed)]).strip()
 
 
+def hinted(text: str, hint: str) -> str:
+    """A text, and behind it as a sentence of its own what would help, where anything would."""
+    if not hint:
+        return text
+    return f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} Hint: {hint}"
+
+
 def plural(count: object, one: str, several: str = "") -> str:
     """A number and what it counts: ``1 node``, ``3 nodes``, with ``several`` ``2 axes``."""
     number = str(count)
@@ -76,7 +83,7 @@ class NnconvError(Exception):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        return f"{self.message} Hint: {self.hint}" if self.hint else self.message
+        return hinted(self.message, self.hint)
 
 
 class UsageError(NnconvError):
@@ -124,7 +131,7 @@ class UnsupportedItem:
 
     def __str__(self) -> str:
         text = f"{self.op} at {self.where}: {self.why} [{self.reason.value}]"
-        return printable(f"{text} Hint: {self.hint}" if self.hint else text)
+        return printable(hinted(text, self.hint))
 
 
 class UnsupportedError(NnconvError):

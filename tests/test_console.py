@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from nnconv.console import describe_array, describe_shape, print_json, print_table
-from nnconv.errors import plural
+from nnconv.diff.outcome import OutputCheck, Verification
+from nnconv.errors import Reason, UnsupportedItem, UsageError, plural
 from nnconv.ir.dtype import DType
 
 ROWS = [("conv[bold]1", "2"), ("[/red]", "")]
@@ -88,3 +89,39 @@ def test_array_is_described_by_its_range(array, least, mean, most):
 )
 def test_what_is_counted_is_named_by_its_number(count, words, text):
     assert plural(count, *words) == text
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (UsageError("a is wrong"), "a is wrong"),
+        (UsageError("a is wrong", hint="Try b."), "a is wrong. Hint: Try b."),
+        (UsageError("That is wrong.", hint="Try b."), "That is wrong. Hint: Try b."),
+        (
+            UnsupportedItem(op="A", where="op #0", why="no A", reason=Reason.UNKNOWN_OP, hint="B."),
+            "A at op #0: no A [unknown op]. Hint: B.",
+        ),
+    ],
+)
+def test_hint_is_a_sentence_of_its_own(error, text):
+    assert str(error) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "apart", "text"),
+    [
+        ("steps", 0.0, "0 steps"),
+        ("steps", 1.0, "1 step"),
+        ("exact", 1.0, "1"),
+        ("strings", 2.0, "2 differ"),
+        ("relative", 1.0, "1 (0.5 of the largest)"),
+    ],
+)
+def test_difference_is_told_in_its_unit(kind, apart, text):
+    check = OutputCheck("y", True, apart, 0.5, None, 2.0, kind, "why", 0.0)
+    assert check.row() == ("y", text, "2", "why", "agrees")
+
+
+@pytest.mark.parametrize(("seeds", "text"), [([3], "2 runs, seed 3"), ([0, 1], "seeds 0, 1")])
+def test_title_names_the_seeds(seeds, text):
+    assert Verification(True, [], "a", "b", seeds, 2).title.endswith(text)

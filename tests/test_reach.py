@@ -256,4 +256,6 @@ def test_command_says_that_a_model_fits(nnapi_file, capsys):
     assert main(["check", str(path), "--to", "onnx"]) == ExitCode.OK
     assert "onnx can hold it" in capsys.readouterr().out
     assert main(["check", str(path), "--to", "nnapi", "--feature-level", "1"]) == ExitCode.OK
-    assert "feature level 1 will do" in capsys.readouterr().out
+    assert capsys.readouterr().out.endswith("nnapi can hold it at feature level 1\n")
+    assert main(["check", str(path), "--to", "nnapi", "--feature-level", "2"]) == ExitCode.OK
+    assert "at feature level 2; feature level 1 will do" in capsys.readouterr().out

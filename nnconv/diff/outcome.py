@@ -55,11 +55,12 @@ class OutputCheck:
             return self.name, self.wrong_form, "", "", verdict
         if self.tolerance_kind == "form":
             return self.name, "type and shape agree", "any numbers", self.why, verdict
-        unit = {"steps": " steps", "exact": "", "strings": " differ"}.get(self.tolerance_kind)
-        if unit is None:
+        count = f"{self.max_abs:g}"
+        counted = {"steps": plural(count, "step"), "exact": count, "strings": f"{count} differ"}
+        if self.tolerance_kind not in counted:
             seen = f"{self.max_abs:.2g} ({self.max_rel_to_largest:.1g} of the largest)"
             return self.name, seen, f"{self.tolerance:.2g}", self.why, verdict
-        return self.name, f"{self.max_abs:g}{unit}", f"{self.tolerance:g}", self.why, verdict
+        return self.name, counted[self.tolerance_kind], f"{self.tolerance:g}", self.why, verdict
 
 
 @dataclass
@@ -91,11 +92,11 @@ class Verification:
         """The outcome in one line."""
         verdict = "verified" if self.passed else "DIFFERS"
         count = plural(self.runs, "run")
-        seeds = ", ".join(str(seed) for seed in self.seeds)
+        seeds = ("seed " if len(self.seeds) == 1 else "seeds ") + ", ".join(map(str, self.seeds))
         result, source = self.called
         return (
             f"{verdict}: {self.result_device} on {result} against {self.source_device} on "
-            f"{source}, {count}, seed {seeds}"
+            f"{source}, {count}, {seeds}"
         )
 
     def rows(self) -> list[tuple[str, ...]]:
