@@ -10,6 +10,7 @@ from functools import reduce
 import numpy as np
 from nnconv.backends.reference.executor import Array, Kernel
 
+from nnconv.ir.dtype import DType
 from nnconv.ir.op import Activation, Op
 from nnconv.ops import elementwise as e
 
@@ -85,7 +86,7 @@ def _arithmetic(function: Callable[[Array, Array], Array]) -> Kernel:
 
 
 def _floor_div(op: e.FloorDiv, a: Array, b: Array) -> list[Array]:
-    if np.issubdtype(a.dtype, np.floating):
+    if DType.of(a).is_float:
         return [np.floor(a / b)]
     if not np.all(b):
         raise ValueError("division by zero")
@@ -93,7 +94,7 @@ def _floor_div(op: e.FloorDiv, a: Array, b: Array) -> list[Array]:
 
 
 def _floor_mod(op: e.FloorMod, a: Array, b: Array) -> list[Array]:
-    if np.issubdtype(a.dtype, np.floating):
+    if DType.of(a).is_float:
         rest = np.fmod(a, b)
         return [np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)]
     if not np.all(b):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from nnconv.backends.reference.executor import Array, Kernel
 
+from nnconv.ir.dtype import DType
 from nnconv.ir.op import Op
 from nnconv.ops import gather as g
 
@@ -118,7 +119,7 @@ def top_k(op: g.TopK, x: Array, k: Array | None = None) -> list[Array]:
     """TopK: a stable sort, of what is sorted backwards for the order of equals; NaN comes last."""
     count = op.k if k is None else int(k.reshape(()))
     assert count is not None
-    lowest = np.where(np.isnan(x), -np.inf, x) if x.dtype.kind == "f" else x
+    lowest = np.where(np.isnan(x), -np.inf, x) if DType.of(x).is_float else x
     backward = op.largest != op.last_first
     if backward:
         lowest = np.flip(lowest, op.axis)

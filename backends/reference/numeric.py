@@ -8,6 +8,7 @@ import numpy as np
 from nnconv.backends.reference.elementwise import binary, erf, unary
 from nnconv.backends.reference.executor import Array, Kernel
 
+from nnconv.ir.dtype import DType
 from nnconv.ir.op import Op
 from nnconv.ops import numeric as n
 
@@ -26,7 +27,7 @@ def _shifted(a: Array, b: Array, *, left: bool) -> Array:
 
 
 def _truncated_mod(op: n.TruncatedMod, a: Array, b: Array) -> list[Array]:
-    if not np.issubdtype(a.dtype, np.floating) and not np.all(b):
+    if not DType.of(a).is_float and not np.all(b):
         raise ValueError("division by zero")
     return [np.fmod(a, b)]
 
