@@ -258,11 +258,17 @@ class LiteRtExecutable(Executable):
 
 
 def _as_bytes(array: np.ndarray) -> np.ndarray:
-    """Strings as LiteRT has them: bytes, of any kind; other arrays stay as they are."""
+    """Strings as LiteRT has them: bytes, of any kind; other arrays stay as they are.
+
+    Of an array without dimensions it takes the memory as the text, so that one holds it itself.
+    """
     if array.dtype != object:
         return array
+    texts = [t.encode("utf-8", "surrogateescape") for t in array.reshape(-1)]
+    if not array.ndim:
+        return np.ndarray((), f"S{len(texts[0])}", texts[0])
     found = np.empty(array.shape, object)
-    found.reshape(-1)[:] = [t.encode("utf-8", "surrogateescape") for t in array.reshape(-1)]
+    found.reshape(-1)[:] = texts
     return found
 
 

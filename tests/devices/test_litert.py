@@ -157,6 +157,23 @@ def test_strings_are_texts(device, row):
 
 
 @pytest.mark.parametrize("device", ["litert:cpu", "onnxruntime:cpu", "reference"])
+@pytest.mark.parametrize("has_key", [True, False])
+def test_a_text_may_have_no_dimensions(device, has_key, tmp_path):
+    b = TfliteBuilder()
+    x = b.input("x", "string", ())
+    y = b.op("RESHAPE", [x, b.const(np.array([1], np.int32))], [("string", (1,), None, "y")])
+    b.output(y)
+    if has_key:
+        b.signature("serve", {"x": x}, {"y": y})
+    path = tmp_path / "text.tflite"
+    path.write_bytes(b.build())
+    executable = compile_for(path, device)
+    for text in ("a", "", "\0", "b\0", "日本", "c" * 100):
+        for given in (np.array(text, object), np.array(text.encode(), object)):
+            assert executable.run({"x": given})["y"].tolist() == [text]
+
+
+@pytest.mark.parametrize("device", ["litert:cpu", "onnxruntime:cpu", "reference"])
 @pytest.mark.parametrize(("item", "kind"), [(3, "int"), (None, "NoneType"), (["a"], "list")])
 def test_what_is_no_text_is_no_string(device, item, kind, row):
     given = np.empty((2, 2), object)
