@@ -8,18 +8,15 @@ import numpy as np
 
 from nnconv.ir.op import Layout
 from nnconv.ir.types import Dim, Shape
-from nnconv.ops.spatial import to_layout
+from nnconv.ops.spatial import IMAGE_RANK, to_layout
 
 MOVES = {"nhwc": Layout.NHWC, "nchw": Layout.NCHW}
 """What an interface may be moved to, as users say it."""
 
-_LEAST_RANK = 4
-"""Dimensions of an image, its batch included."""
-
 
 def relaid(array: np.ndarray, layout: str) -> np.ndarray:
     """An array of the other layout in ``layout``, one of ``MOVES``; what is no image stays."""
-    if array.ndim < _LEAST_RANK:
+    if array.ndim < IMAGE_RANK:
         return array
     return array.transpose(to_layout(MOVES[layout], array.ndim))
 
@@ -43,7 +40,7 @@ def was_moved(layout: str, *shapes: tuple[Shape, Shape]) -> bool:
         return False
     undecided = False
     for before, after in shapes:
-        if before is None or after is None or len(before) < _LEAST_RANK:
+        if before is None or after is None or len(before) < IMAGE_RANK:
             continue
         moved, kept = (_likeness(x, after) for x in (relaid_shape(before, layout), before))
         if moved != kept:
@@ -57,7 +54,7 @@ def layout_between(before: Shape, after: Shape) -> str:
 
     It is empty as well where no move makes them alike.
     """
-    if before is None or after is None or len(before) < _LEAST_RANK:
+    if before is None or after is None or len(before) < IMAGE_RANK:
         return ""
     if _likeness(before, after) >= 0:
         return ""

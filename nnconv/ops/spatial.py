@@ -12,6 +12,9 @@ from nnconv.errors import plural
 from nnconv.ir.op import Layout, Perm
 from nnconv.ir.types import Dim, Shape, element_count, merge_dim
 
+IMAGE_RANK = 4
+"""The least dimensions of images whose layout an interface may change, the batch included."""
+
 
 @dataclass(frozen=True)
 class Padding:

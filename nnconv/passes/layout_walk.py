@@ -13,7 +13,7 @@ from nnconv.ops.norm import L2Normalization, LogSoftmax, Softmax
 from nnconv.ops.resize import ResizeBilinear
 from nnconv.ops.rewrite import constant_behind
 from nnconv.ops.shape import Identity, Reshape, Transpose
-from nnconv.ops.spatial import is_sorted, regroups, to_layout
+from nnconv.ops.spatial import IMAGE_RANK, is_sorted, regroups, to_layout
 from nnconv.passes.layout_moves import columns_behind, keeps_order, lifted, moved_by
 
 _LAST_AXIS_OPS = (Softmax, LogSoftmax, L2Normalization)
@@ -382,7 +382,7 @@ class Walk:
 
 def is_for_edge(perm: Perm, target: Layout) -> bool:
     """Whether a transpose is the one of images, which the interface may be given in."""
-    return len(perm) > 3 and perm == to_layout(target, len(perm))
+    return len(perm) >= IMAGE_RANK and perm == to_layout(target, len(perm))
 
 
 def _named(value: Value, name: str, outputs: set[Value], builder: Builder) -> Value:
