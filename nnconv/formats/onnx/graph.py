@@ -52,10 +52,13 @@ class FileImport:
         hybrids: constants that were codes beside floats there.
         functions: the model's own functions, by domain and name.
         opsets: version of each operator set, by domain.
+        doubtful: what stands in for results of nodes that failed, and what was made of that: their
+            types may be others.
     """
 
     def __init__(self, model: wire.Model, path: str) -> None:
         self.path = path
+        self.doubtful: set[Value] = set()
         self.source = noted_source(model.metadata)
         self.hybrids = noted_hybrids(model.metadata)
         self.functions = {
@@ -128,6 +131,8 @@ class GraphImport:
         self._parent = parent
         self._initializers: dict[str, wire.Tensor] = {}
         self._stated: dict[str, Shape] = {}
+        self._ends: Sequence[wire.ValueInfo] = ()
+        self._told: Mapping[str, DType] = {}
 
     @property
     def path(self) -> str:
@@ -152,6 +157,7 @@ class GraphImport:
         """
         self.graph.name = graph.name
         self._initializers = {t.name: t for t in graph.initializers}
+        self._ends = (*graph.value_info, *graph.outputs)
         if not shapes:
             self._stated = {v.name: _dims(v) for v in graph.value_info}
         for info in graph.inputs:
@@ -175,10 +181,31 @@ class GraphImport:
     def _import(self, node: wire.Node, index: int) -> None:
         domain = _domain(node.domain)
         source = Source(node, self, index=index, version=self.opsets.get(domain, 0))
-        refused = source.attempt(lambda: self._run(source, domain))
+        try:
+            refused = source.attempt(lambda: self._run(source, domain))
+        except InvalidModelError:
+            if not self.is_doubtful(node):
+                raise
+            refused = ()  # it may be due to what stands in for its operands
         self.unsupported.extend(refused)
-        if self.unsupported:
+        if self.unsupported or self.is_doubtful(node):
             self._stand_in(node)
+
+    def is_doubtful(self, node: wire.Node) -> bool:
+        """Whether what stands in for a failed node's results may be why a node fails."""
+        doubtful = self.file.doubtful
+        if not doubtful:
+            return False
+        bodies = (a.value if isinstance(a, wire.Attribute) else a for a in node.attributes.values())
+        if any(isinstance(each, wire.Graph) for each in bodies):
+            return True
+        return any(self.present(name) in doubtful for name in node.inputs if name)
+
+    def present(self, name: str) -> Value | None:
+        """The IR value of a name so far, here or in graphs around."""
+        if name in self.values or self._parent is None:
+            return self.values.get(name)
+        return self._parent.present(name)
 
     def _run(self, source: Source, domain: str) -> None:
         importer = self._importer(source, domain)
@@ -214,10 +241,23 @@ class GraphImport:
 
     def _stand_in(self, node: wire.Node) -> None:
         """Give results to a node that failed, so that the rest can be looked at as well."""
-        for name in node.outputs:
-            if name and name not in self.values:
-                shape = self._stated.get(name)
-                self.values[name] = Value(name, TensorType(DType.FLOAT32, shape))
+        kinds = self._kinds()
+        is_doubtful = self.is_doubtful(node)
+        for name in filter(None, node.outputs):
+            if name not in self.values:
+                kind = TensorType(kinds.get(name, DType.FLOAT32), self._stated.get(name))
+                self.values[name] = Value(name, kind)
+                self.file.doubtful.add(self.values[name])
+            elif is_doubtful:
+                self.file.doubtful.add(self.values[name])
+
+    def _kinds(self) -> Mapping[str, DType]:
+        """What the graph says of the types of its values."""
+        if self._ends:
+            kinds = {info.name: DTYPES.get(info.dtype) for info in self._ends if info.dtype}
+            self._told = {name: kind for name, kind in kinds.items() if kind is not None}
+            self._ends = ()
+        return self._told
 
     def add_input(self, name: str, kind: TensorType) -> Value:
         """Add an input to the graph under construction."""
@@ -316,6 +356,8 @@ class GraphImport:
         if found is None:
             found = self.captured[outer] = Value(outer.name, outer.type, origin=outer.origin)
             self.graph.inputs.append(found)
+            if outer in self.file.doubtful:
+                self.file.doubtful.add(found)
         return found
 
     def define(self, name: str, value: Value, source: Source) -> None:
@@ -383,6 +425,7 @@ class GraphImport:
         """
         self._initializers = {t.name: t for t in graph.initializers}
         self._stated = {v.name: _dims(v) for v in graph.value_info}
+        self._ends = (*graph.value_info, *graph.outputs)
         self.import_nodes(graph.nodes)
         if self.unsupported:
             raise NotConvertible(*self.unsupported)

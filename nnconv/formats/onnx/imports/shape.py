@@ -23,7 +23,7 @@ def import_identity(s_: Source) -> None:
 
 
 def import_constant(src: Source) -> None:
-    """Constant: a tensor, or numbers as such."""
+    """Constant: a tensor, or numbers or texts as such."""
     for name, dtype in (
         ("value_int", np.int64),
         ("value_ints", np.int64),
@@ -38,6 +38,11 @@ def import_constant(src: Source) -> None:
         else:
             number = src.int(name) if dtype is np.int64 else src.float(name)
             src.bind(0, src.const(np.asarray(number, dtype), src.node.outputs[0]))
+        return
+    texts = src.text_list("value_strings")
+    if texts is not None or src.has("value_string"):
+        data = np.array(src.text("value_string") if texts is None else texts, object)
+        src.bind(0, src.const(data, src.node.outputs[0], dtype=DType.STRING))
         return
     found = src.node.attributes.get("value") or src.node.attributes.get("sparse_value")
     tensor = found.value if isinstance(found, wire.Attribute) else found
