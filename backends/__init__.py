@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "REFERENCE", "SERIAL", "UNINTERRUPTIBLE", "Compile", "Cuts", "DeadlineError", "Device",
     "Executable", "Limits", "NoDeviceError", "TensorInfo", "compile", "compile_pieces",
-    "current_limits", "devices", "is_true", "limited", "reference_ops", "run_while",
+    "current_limits", "device_names", "devices", "is_true", "limited", "reference_ops", "run_while",
 ]  # fmt: skip
 
 _HOMES = {
@@ -55,6 +55,20 @@ def devices() -> list[Device]:
     """Every device that nnconv knows, whether or not it can be used here."""
     found = [import_module(home).find(name) for name, home in _HOMES.items()]
     return [d._replace(feature_level=NNAPI_LEVEL) if d.available else d for d in found]
+
+
+def device_names(device: str) -> list[str]:
+    """The devices that a text names, with commas between them.
+
+    Raises:
+        UsageError: there is no such device.
+    """
+    names = [name.strip() for name in device.split(",")]
+    for name in names:
+        if name not in _HOMES:
+            have = ", ".join(_HOMES)
+            raise errors.UsageError(f"there is no device {name!r}; devices are {have}")
+    return names
 
 
 def compile(  # noqa: A001 - it is what it does
@@ -93,15 +107,11 @@ def compile(  # noqa: A001 - it is what it does
     for name, kind in _OPTION_KINDS.items():
         if name in options:
             checks.check_arguments(kind, **{name: options[name]})
-    names = [name.strip() for name in device.split(",")]
-    for name in names:
-        if name not in _HOMES:
-            have = ", ".join(_HOMES)
-            raise errors.UsageError(f"there is no device {name!r}; devices are {have}")
+    names = device_names(device)
     with no_collection():
         if len(names) > 1:
             return _compile_for(model, names, options)
-        made: Executable = import_module(_HOMES[device]).make(model, device, options)
+        made: Executable = import_module(_HOMES[names[0]]).make(model, names[0], options)
     return made
 
 

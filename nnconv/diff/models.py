@@ -102,10 +102,10 @@ def diff_models(
         BackendError: a runtime crashed, hung, or can't run its model.
         InvalidModelError: a file is broken.
         UnsupportedError: a file has nodes that nnconv can't read.
-        UsageError: the models' inputs or outputs don't match, or a wrong option.
+        UsageError: the models' inputs or outputs don't match, a wrong option or no such device.
     """
     check_seed(seed)
-    check_arguments("text or None", signature=signature)
+    check_arguments("text or None", signature=signature, device_a=device_a, device_b=device_b)
     check_arguments("text", io_layout=io_layout)
     check_options(io_layout=io_layout)
     shapes = dict(input_shapes or {})
@@ -151,13 +151,16 @@ def _options(side: _Side) -> dict[str, Any]:
 def _side(
     path: FilePath, device: str | None, shapes: Mapping[str, Shape], signature: str | None
 ) -> _Side:
+    from nnconv.backends import device_names
+
     kind = detect(path)
     whole = read_model(path, input_shapes=shapes or None)
     model = _with_entry(whole, signature)
     options: dict[str, Any] = {"input_shapes": dict(shapes)} if shapes else {}
     if len(whole.signatures) > 1:
         options["signature"] = model.main.key
-    return _Side(os.fspath(path), model, device or DEVICES[kind], options)
+    runs_it = DEVICES[kind] if device is None else ",".join(device_names(device))
+    return _Side(os.fspath(path), model, runs_it, options)
 
 
 def _with_entry(model: Model, signature: str | None) -> Model:

@@ -396,6 +396,7 @@ def test_compile_takes_several_devices():
     model = chain(Abs(), Neg())
     assert nnconv.compile(model, "litert:cpu,reference").device == "litert:cpu"
     assert nnconv.compile(model, "reference,litert:cpu").device == REFERENCE
+    assert nnconv.compile(model, " reference ").device == REFERENCE
     with pytest.raises(nnconv.errors.UsageError, match="no device 'nowhere'"):
         nnconv.compile(model, "reference,nowhere")
     with pytest.raises(nnconv.errors.UsageError, match="no option threads"):

@@ -64,6 +64,23 @@ def test_two_devices(write):
     assert (found.source_device, found.result_device) == ("onnxruntime:cpu", "litert:cpu")
 
 
+def test_devices_may_have_spaces_around_them(write):
+    a = write(conv_model(), "a.nnapi")
+    found = diff_models(a, a, device_a=" reference ", device_b="litert:cpu, reference")
+    assert (found.source_device, found.result_device) == ("reference", "litert:cpu,reference")
+
+
+@pytest.mark.parametrize("side", ["device_a", "device_b"])
+@pytest.mark.parametrize("device", ["nowhere", "", "reference,"])
+def test_device_that_does_not_exist_is_wrong_usage(write, capsys, side, device):
+    a = write(sums([1, 2, 3]), "a.nnapi")
+    with pytest.raises(UsageError, match=r"^there is no device"):
+        diff_models(a, a, **{side: device})
+    asked = ["diff", a, a, f"--{side.replace('_', '-')}", device]
+    assert main(asked) == ExitCode.USAGE
+    assert "there is no device" in capsys.readouterr().err
+
+
 def test_all_that_a_device_refuses_is_told_on_one_line(tmp_path, monkeypatch):
     """LiteRT adds no complex numbers; the file is named once, as it was given."""
     x, y, z = (helper.make_tensor_value_info(n, TensorProto.COMPLEX64, [2]) for n in "xyz")
