@@ -351,10 +351,11 @@ def measure_compile(kind: str, folder: Path) -> dict[str, float]:
 def main() -> int:
     """Measure and report; 1 if a limit is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
+    named = ", ".join(map(repr, KINDS))  # commas are in some
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=named)
     kinds = parser.parse_args().kinds or list(KINDS)
     if wrong := [kind for kind in kinds if kind not in KINDS]:
-        parser.error(f"there is no {', '.join(wrong)}; kinds are {', '.join(KINDS)}")
+        parser.error(f"there is no {', '.join(wrong)}; kinds are {named}")
     with tempfile.TemporaryDirectory() as name:
         found = {"compute": measure_compute(Path(name))}
         found |= {kind: measure_compile(kind, Path(name)) for kind in kinds}
