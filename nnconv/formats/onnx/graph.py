@@ -52,8 +52,8 @@ class FileImport:
         hybrids: constants that were codes beside floats there.
         functions: the model's own functions, by domain and name.
         opsets: version of each operator set, by domain.
-        doubtful: what stands in for results of nodes that failed, and what was made of that: their
-            types may be others.
+        doubtful: what stands in for results of nodes that failed, and what was made of that, where
+            the file doesn't say their types.
     """
 
     def __init__(self, model: wire.Model, path: str) -> None:
@@ -181,25 +181,31 @@ class GraphImport:
     def _import(self, node: wire.Node, index: int) -> None:
         domain = _domain(node.domain)
         source = Source(node, self, index=index, version=self.opsets.get(domain, 0))
+        refused: Sequence[UnsupportedItem] = ()
         try:
             refused = source.attempt(lambda: self._run(source, domain))
         except InvalidModelError:
-            if not self.is_doubtful(node):
+            if not self._reads_doubtful(node) and not self._has_doubtful_bodies(node):
                 raise
-            refused = ()  # it may be due to what stands in for its operands
+        if self._reads_doubtful(node):
+            refused = [item for item in refused if item.reason is not Reason.NOT_IMPLEMENTED]
         self.unsupported.extend(refused)
-        if self.unsupported or self.is_doubtful(node):
+        if self.unsupported or self.file.doubtful:
             self._stand_in(node)
 
-    def is_doubtful(self, node: wire.Node) -> bool:
-        """Whether what stands in for a failed node's results may be why a node fails."""
+    def _reads_doubtful(self, node: wire.Node) -> bool:
+        """Whether a node may fail for the type of what it reads."""
         doubtful = self.file.doubtful
-        if not doubtful:
+        return bool(doubtful) and any(
+            self.present(name) in doubtful for name in node.inputs if name
+        )
+
+    def _has_doubtful_bodies(self, node: wire.Node) -> bool:
+        if not self.file.doubtful:
             return False
-        bodies = (a.value if isinstance(a, wire.Attribute) else a for a in node.attributes.values())
-        if any(isinstance(each, wire.Graph) for each in bodies):
-            return True
-        return any(self.present(name) in doubtful for name in node.inputs if name)
+        given = node.attributes.values()
+        values = (each.value if isinstance(each, wire.Attribute) else each for each in given)
+        return any(isinstance(value, wire.Graph) for value in values)
 
     def present(self, name: str) -> Value | None:
         """The IR value of a name so far, here or in graphs around."""
@@ -242,12 +248,13 @@ class GraphImport:
     def _stand_in(self, node: wire.Node) -> None:
         """Give results to a node that failed, so that the rest can be looked at as well."""
         kinds = self._kinds()
-        is_doubtful = self.is_doubtful(node)
+        is_doubtful = self._reads_doubtful(node) or self._has_doubtful_bodies(node)
         for name in filter(None, node.outputs):
             if name not in self.values:
-                kind = TensorType(kinds.get(name, DType.FLOAT32), self._stated.get(name))
-                self.values[name] = Value(name, kind)
-                self.file.doubtful.add(self.values[name])
+                dtype, shape = kinds.get(name), self._stated.get(name)
+                self.values[name] = Value(name, TensorType(dtype or DType.FLOAT32, shape))
+                if dtype is None or shape is None:
+                    self.file.doubtful.add(self.values[name])
             elif is_doubtful:
                 self.file.doubtful.add(self.values[name])
 

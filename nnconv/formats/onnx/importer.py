@@ -293,14 +293,6 @@ class Source(ListedOperands):
             value.name = name
         self.scope.define(name, value, self)
 
-    def _demand(self, op: Op, inputs: Sequence[Value | None]) -> None:
-        try:
-            super()._demand(op, inputs)
-        except NotConvertible:
-            if self.scope.is_doubtful(self.node):
-                raise NotConvertible from None
-            raise
-
     def _infer(
         self, op: Op, inputs: Sequence[Value | None], bodies: Sequence[Graph] = ()
     ) -> list[TensorType]:
