@@ -169,9 +169,19 @@ def _fixed(array: np.ndarray) -> np.ndarray:
 def dequantize(
     codes: np.ndarray, quant: Quant, dtype: type[np.floating] = np.float32
 ) -> np.ndarray:
-    """Real values of ``codes`` (any shape), in ``dtype``."""
+    """Real values of ``codes`` (any shape), in ``dtype``; infinite beyond that, as in kernels."""
     scale, zero_point = quant.broadcast(codes.shape)
-    return (codes.astype(dtype) - zero_point.astype(dtype)) * scale.astype(dtype)
+    with np.errstate(over="ignore"):
+        return (codes.astype(dtype) - zero_point.astype(dtype)) * scale.astype(dtype)
+
+
+def real_values(
+    codes: np.ndarray, quant: Quant, dtype: DType, *, wide: type[np.floating] = np.float32
+) -> np.ndarray:
+    """Real values of ``codes`` as numbers of a float type, computed in a ``wide`` one."""
+    found = dequantize(codes, quant, wide)
+    with np.errstate(over="ignore"):
+        return found.astype(dtype.numpy)
 
 
 def round_half_away(values: np.ndarray) -> np.ndarray:

@@ -254,11 +254,15 @@ class _Walk:
     def _drop(self, node: Node) -> bool:
         """Let readers of a conversion read what it would convert, where that is a float now.
 
-        It stays for a graph output that is its result.
+        It stays for a graph output that is its result, and becomes a Cast to or from other floats.
         """
-        x, result = node.inputs[0], node.outputs[0]
+        x, result = node.operand(0), node.outputs[0]
         wanted = DType.FLOAT32 if isinstance(node.op, Quantize) else result.dtype
-        if x is None or x.dtype is not wanted or x.type.has_codes:
+        if x.type.has_codes or not x.dtype.is_float:
+            return False
+        if x.dtype is not wanted:
+            node.op = Cast(dtype=wanted)
+            self.modified = True
             return False
         if self.wide and isinstance(node.op, Quantize):
             node.op = Identity()  # what it does stands behind it

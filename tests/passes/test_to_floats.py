@@ -10,6 +10,8 @@ from nnconv.backends.reference.executor import run_graph
 
 import nnconv
 from nnconv.errors import UsageError
+from nnconv.formats.nnapi.reader import import_model
+from nnconv.formats.nnapi.types import OperandCode, OperationCode
 from nnconv.ir import DType, Graph, Model, Signature
 from nnconv.ir.builder import Builder
 from nnconv.ir.quant import Quant
@@ -19,6 +21,7 @@ from nnconv.passes.base import run_passes
 from nnconv.passes.prune import PrunePass
 from nnconv.passes.to_floats import ToFloatsPass
 from support.digits import DIGITS, heldout, quantize_images
+from support.nnapi_models import NnapiBuilder
 from support.spine import onnx_ops, onnx_session
 from support.tflite_builder import TfliteBuilder
 
@@ -177,3 +180,41 @@ def test_a_clamp_that_codes_imply_comes_back(high: float, form: str):
     assert (np.abs(after) > 6.1).any() == (high != 6)
     kinds = [n.op for n in graph.nodes if isinstance(n.op, e.Clip)]
     assert kinds == [e.Clip(low=0.0, high=6.0 if high == 6 else float("inf"))]
+
+
+@pytest.mark.parametrize("quant", ["keep", "float"])
+@pytest.mark.parametrize("target", ["onnx", "tflite", "nnapi", "nnrt"])
+def test_halves_become_codes_and_codes_halves(target: str, quant: str, tmp_path: Path):
+    """Codes that are floats now need no conversion to other floats but a Cast."""
+    b = NnapiBuilder()
+    half, codes = OperandCode.TENSOR_FLOAT16, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
+    x, kept = b.input(half, (3,)), b.const(codes, np.int8([6, -2, 100]), scale=0.5)
+    coded, doubled = (b.operand(codes, (3,), scale=0.5) for _ in range(2))
+    read, sums = b.operand(half, (3,)), b.operand(half, (3,))
+    y = b.output(half, (3,))
+    none = b.const(OperandCode.INT32, 0)
+    b.run(OperationCode.QUANTIZE, [x], [coded])
+    b.run(OperationCode.ADD, [coded, coded, none], [doubled])
+    b.run(OperationCode.DEQUANTIZE, [doubled], [sums])
+    b.run(OperationCode.DEQUANTIZE, [kept], [read])
+    b.run(OperationCode.ADD, [sums, read, none], [y])
+    nnconv.save(import_model(b.model()), tmp_path / f"result.{target}", quant=quant)
+    again = nnconv.load(tmp_path / f"result.{target}")
+    given = np.array([1, -3, 7.5], again.inputs[0].dtype.numpy)
+    (found,) = run_graph(again.graph, [given])
+    np.testing.assert_array_equal(found, [5, -7, 65])
+
+
+@pytest.mark.parametrize("target", ["onnx", "tflite", "nnapi", "nnrt"])
+def test_codes_beyond_halves_are_infinite(target: str, tmp_path: Path):
+    """Without a warning, as in kernels."""
+    b = NnapiBuilder()
+    half, codes = OperandCode.TENSOR_FLOAT16, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
+    x, kept = b.input(half, (2,)), b.const(codes, np.int8([100, -3]), scale=1000.0)
+    read, y = b.operand(half, (2,)), b.output(half, (2,))
+    b.run(OperationCode.DEQUANTIZE, [kept], [read])
+    b.run(OperationCode.ADD, [x, read, b.const(OperandCode.INT32, 0)], [y])
+    nnconv.save(import_model(b.model()), tmp_path / f"result.{target}")
+    again = nnconv.load(tmp_path / f"result.{target}")
+    (found,) = run_graph(again.graph, [np.zeros(2, again.inputs[0].dtype.numpy)])
+    np.testing.assert_array_equal(found.astype(np.float16), np.float16([np.inf, -3000]))

@@ -38,7 +38,7 @@ from nnconv.ir.dtype import COMPLEXES, DType
 from nnconv.ir.families import entry_of
 from nnconv.ir.graph import Graph, Node, Value
 from nnconv.ir.op import Activation, Op, QuantRule
-from nnconv.ir.quant import Quant, dequantize, quantize
+from nnconv.ir.quant import Quant, quantize, real_values
 from nnconv.ir.types import Shape, static_shape
 
 Exporter: TypeAlias = "Callable[[Node, Target], None]"
@@ -190,7 +190,7 @@ class Target(GraphParts):
         if found is None:
             assert value.quant is not None
             if value.data is not None:
-                real = dequantize(value.data, value.quant, np.float64).astype(np.float32)
+                real = real_values(value.data, value.quant, DType.FLOAT32, wide=np.float64)
                 found = self.initializer(real, DType.FLOAT32, value.name)
             else:
                 found = self._wide_product(self.codes(value), value.quant, value.type.rank or 0)

@@ -10,7 +10,7 @@ import numpy as np
 from nnconv.formats.onnx.exporter import Target
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Value
-from nnconv.ir.quant import dequantize
+from nnconv.ir.quant import real_values
 from nnconv.ops.rewrite import constant_behind
 
 Signed: TypeAlias = "Sequence[tuple[Value, int]]"
@@ -43,7 +43,7 @@ def _real_data(value: Value, real: DType) -> np.ndarray:
     data = value.data
     assert data is not None, "a constant is expected"
     if value.quant is not None:
-        return dequantize(data, value.quant, np.float64).astype(real.numpy)
+        return real_values(data, value.quant, real, wide=np.float64)
     return data
 
 

@@ -13,7 +13,7 @@ from nnconv.formats.refusals import NotExportable, item_of
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.quant import dequantize
+from nnconv.ir.quant import real_values
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops.elementwise import Clip
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, LooseCast, Quantize
@@ -80,7 +80,7 @@ def export_dequantize(node: Node, t: Target) -> None:
     if x.data is not None:
         if x.quant is None:
             raise t.refused(f"{x.type} has no parameters")
-        t.constant(y, dequantize(x.data, x.quant).astype(y.dtype.numpy))
+        t.constant(y, real_values(x.data, x.quant, y.dtype))
         return
     if wide.has_int32(t, x.type) and y.dtype is DType.FLOAT32:
         wide.dequantize(t, x, y)

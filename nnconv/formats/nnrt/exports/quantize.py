@@ -9,7 +9,7 @@ from nnconv.formats.nnrt.exporter import CODES, Exporter, Target, params_of
 from nnconv.formats.nnrt.types import FROM_DTYPE
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.quant import dequantize
+from nnconv.ir.quant import real_values
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, LooseCast, Quantize
 
 
@@ -47,7 +47,7 @@ def export_dequantize(node: Node, t: Target) -> None:
     if x.data is not None:
         if x.quant is None:
             raise t.refused(f"{x.type} has no parameters")
-        t.constant(y, dequantize(x.data, x.quant).astype(y.dtype.numpy))
+        t.constant(y, real_values(x.data, x.quant, y.dtype))
         return
     _convert(t, x, y)
 

@@ -15,7 +15,7 @@ from nnconv.formats.tflite.window import padded, require_channels_last, scheme_o
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op, Perm
-from nnconv.ir.quant import dequantize
+from nnconv.ir.quant import real_values
 from nnconv.ir.types import TensorType, static_shape
 from nnconv.ops import conv as c
 from nnconv.ops.quantize import Dequantize
@@ -181,7 +181,7 @@ def oriented(t: Target, value: Value, perm: Perm) -> int:
     quant = None if source.quant is None else source.quant.permuted(perm, source.shape)
     turned = source.data.transpose(perm)
     if quant is not None and quant.block and source is not value:  # which no kernel reads
-        return t.const(dequantize(turned, quant).astype(value.dtype.numpy), name=value.name)
+        return t.const(real_values(turned, quant, value.dtype), name=value.name)
     codes = t.const(turned, quant=quant, dtype=source.dtype, name=source.name)
     if source is value:
         return codes

@@ -9,7 +9,7 @@ from nnconv.formats.tflite.types import CODES, USUAL_TYPES
 from nnconv.ir.dtype import DType
 from nnconv.ir.graph import Node, Value
 from nnconv.ir.op import Op
-from nnconv.ir.quant import dequantize
+from nnconv.ir.quant import real_values
 from nnconv.ir.types import TensorType
 from nnconv.ops.quantize import Bitcast, Cast, Dequantize, FakeQuant, LooseCast, Quantize
 
@@ -86,7 +86,7 @@ def export_dequantize(node: Node, t: Target) -> None:
     if x.data is not None and (y.goes_out or x.dtype not in _TO_FLOAT or not _reads_constant(x)):
         if x.quant is None:
             raise t.refused(f"{x.type} has no parameters")
-        data = dequantize(x.data, x.quant).astype(y.dtype.numpy)
+        data = real_values(x.data, x.quant, y.dtype)
         t.alias(y, t.const(data, name=y.name))
         return
     if not x.type.has_codes:
