@@ -1,9 +1,10 @@
-"""Convolutions by their definition: one matrix product for each place of the filter."""
+"""Convolutions by their definition: matrix products for the places of the filter."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import TypeAlias
 
 import numpy as np
 from nnconv.backends.reference.elementwise import activate
@@ -43,9 +44,13 @@ def pad_spatial(x: Array, padding: Padding, value: float = 0.0) -> Array:
     return np.pad(x, pads, constant_values=value)
 
 
+Views: TypeAlias = "Iterator[tuple[tuple[int, ...], Array]]"
+"""Places in a window, each with the elements that meet it."""
+
+
 def window_views(
     x: Array, window: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
-) -> Iterator[tuple[tuple[int, ...], Array]]:
+) -> Views:
     """For each place in the window: the elements of a padded channels-last x that meet it."""
     extents = x.shape[1:-1]
     counts = [
@@ -71,20 +76,54 @@ def convolve(
     window = weights.shape[1:-1]
     padding = resolve(op.padding, data.shape[1:-1], window, op.stride, op.dilation)
     data = pad_spatial(data, padding)
-    filters, depth = weights.shape[0], weights.shape[-1]
-    grouped = weights.reshape(op.groups, filters // op.groups, *window, depth)
-    total: Array | None = None
-    for place, view in window_views(data, window, op.stride, op.dilation):
-        parts = view.reshape(*view.shape[:-1], op.groups, depth)
-        taps = np.moveaxis(grouped, (0, 1), (-3, -2))[place]
-        # [..., groups, 1, depth] x [groups, depth, filters] -> [..., groups, 1, filters]
-        term = np.matmul(parts[..., None, :], taps.transpose(0, 2, 1))[..., 0, :]
-        total = term if total is None else total + term
-    assert total is not None
-    result = total.reshape(*total.shape[:-2], filters)
+    views = window_views(data, window, op.stride, op.dilation)
+    result = _sums(views, weights) if op.groups == 1 else _grouped_sums(views, weights, op.groups)
     if bias is not None:
         result = result + bias
     return [activate(in_layout(result, op.layout), op.activation)]
+
+
+_MOST_GATHERED = 1 << 22
+"""So many elements are gathered for a product at most, but for those of one place."""
+
+
+def _sums(views: Views, weights: Array) -> Array:
+    """What filters make of the elements that they meet: a product for some places at once."""
+    filters, depth = weights.shape[0], weights.shape[-1]
+    turned = np.moveaxis(weights, 0, -1)  # [window..., depth, filters]
+    total: Array | None = None
+    waiting = list(views)
+    most = max(1, _MOST_GATHERED // max(1, waiting[0][1].size)) if depth < _FEW else 1
+    for start in range(0, len(waiting), most):
+        some = waiting[start : start + most]
+        gathered = np.concatenate([view for _, view in some], axis=-1)
+        taps = np.concatenate([turned[place] for place, _ in some])
+        rows = gathered.reshape(-1, len(some) * depth)
+        term = np.matmul(rows, taps).reshape(*gathered.shape[:-1], filters)
+        total = term if total is None else total + term
+    assert total is not None
+    return total
+
+
+_FEW = 64
+"""Of fewer channels, a place alone makes a product of too little."""
+
+
+def _grouped_sums(views: Views, weights: Array, groups: int) -> Array:
+    """The same for filters that meet their group's channels alone."""
+    filters, depth = weights.shape[0], weights.shape[-1]
+    grouped = weights.reshape(groups, filters // groups, *weights.shape[1:])
+    total: Array | None = None
+    for place, view in views:
+        parts = view.reshape(*view.shape[:-1], groups, depth)
+        taps = np.moveaxis(grouped, (0, 1), (-3, -2))[place]
+        if depth == 1:
+            term = parts * taps[..., 0]
+        else:  # [..., groups, 1, depth] x [groups, depth, filters] -> [..., groups, 1, filters]
+            term = np.matmul(parts[..., None, :], taps.transpose(0, 2, 1))[..., 0, :]
+        total = term if total is None else total + term
+    assert total is not None
+    return total.reshape(*total.shape[:-2], filters)
 
 
 def convolve_integers(
