@@ -109,3 +109,16 @@ def test_constants_of_texts_are_read_as_such(texts: str | list[str], tmp_path: P
         np.testing.assert_array_equal(found, given == np.array(texts, object))
     (obstacle,) = nnconv.check(path, "tflite").obstacles
     assert "a constant of strings" in obstacle.why
+
+
+def test_a_result_that_is_a_constant_of_texts_is_named(tmp_path: Path) -> None:
+    model = onnx_model(
+        [node("Neg", ["x"], ["y"])],
+        [info("x", FLOAT, [3])],
+        [info("y", FLOAT, [3]), info("k", object, [1])],
+    )
+    model.graph.initializer.append(helper.make_tensor("k", onnx.TensorProto.STRING, [1], [b"a"]))
+    for target in ("onnx", "tflite"):
+        (obstacle,) = nnconv.check(saved(model, tmp_path), target).obstacles
+        assert "constant of strings" in obstacle.why
+        assert "`k`" in obstacle.why + obstacle.where

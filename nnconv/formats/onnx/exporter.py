@@ -431,7 +431,7 @@ class Target(GraphParts):
         """Why a value can't go in or out of a graph, if it can't."""
         try:
             if value.dtype is DType.STRING and value.data is not None:
-                raise self.strings()
+                raise self.strings(f"`{value.name}`: ")
             if value.dtype in COMPLEXES:
                 raise self.unsupported(f"`{value.name}`: {_NO_COMPLEX}", reason=Reason.IMPOSSIBLE)
             least = LEAST_OPSET.get(value.dtype, 0)

@@ -180,10 +180,10 @@ class GraphParts:
                 opset=least,
             )
 
-    def strings(self) -> NotExportable:
-        """The exception to raise for a constant of strings."""
+    def strings(self, where: str = "") -> NotExportable:
+        """The exception to raise for a constant of strings, if need be with what it is called."""
         why, hint = STRINGS
-        return self.unsupported(why, reason=Reason.OUT_OF_SCOPE, hint=hint)
+        return self.unsupported(where + why, reason=Reason.OUT_OF_SCOPE, hint=hint)
 
     def unsupported(
         self,
