@@ -79,6 +79,33 @@ def test_what_reads_results_of_unknown_ops_is_not_at_fault(
     assert [item.op for item in caught.value.items] == ["own:Mystery"]
 
 
+def test_each_unknown_op_is_told_whatever_it_reads(tmp_path: Path) -> None:
+    pair = [
+        helper.make_graph(
+            [node("Riddle", ["b"], [name], domain="own")], "b", [], [info(name, FLOAT, [3])]
+        )
+        for name in ("t", "e")
+    ]
+    model = onnx_model(
+        [
+            node("Mystery", ["x"], ["a"], domain="own"),
+            node("Enigma", ["a"], ["b"], domain="own"),
+            node("If", ["flag"], ["c"], then_branch=pair[0], else_branch=pair[1]),
+            node("SequenceMap", ["c", "b"], ["d"], body=pair[0]),
+            node("NoSuchOp", ["c"], ["y"]),
+        ],
+        [info("x", FLOAT, [3]), info("flag", "bool", [])],
+        [info("y", FLOAT, [3])],
+        domains={"own": 1},
+    )
+    with pytest.raises(UnsupportedError) as caught:
+        nnconv.load(saved(model, tmp_path))
+    told = [item.op for item in caught.value.items]
+    assert told == [
+        "own:Mystery", "own:Enigma", "own:Riddle", "own:Riddle", "SequenceMap", "NoSuchOp"
+    ]  # fmt: skip
+
+
 def test_faults_beside_unknown_ops_are_told(tmp_path: Path) -> None:
     model = onnx_model(
         [

@@ -7,12 +7,13 @@ holds of it is taken. That package is loaded only then.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from nnconv.errors import Reason, plural
 from nnconv.formats.onnx import wire
 from nnconv.formats.onnx.graph import DEEPEST, GraphImport
-from nnconv.formats.onnx.importer import Source
+from nnconv.formats.onnx.importer import Importer, Source
 from nnconv.formats.onnx.scope import reason_for
 from nnconv.formats.onnx.types import DATA_TYPES
 from nnconv.ir.graph import Value
@@ -110,8 +111,8 @@ def _resolved_graph(
     )
 
 
-def expand(source: Source) -> None:
-    """Import an op that has no importer by the definition that ONNX gives of it.
+def expansion(source: Source) -> Importer:
+    """What imports an op that has no importer by the definition that ONNX gives of it.
 
     Raises:
         NotConvertible: when there is none.
@@ -123,7 +124,7 @@ def expand(source: Source) -> None:
     function = definition(source)
     if function is None:
         raise source.unsupported(**refusal)
-    inline(source, function)
+    return partial(inline, function=function)
 
 
 def check_unchanged(source: Source, since: int) -> None:

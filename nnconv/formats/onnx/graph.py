@@ -187,8 +187,6 @@ class GraphImport:
         except InvalidModelError:
             if not self._reads_doubtful(node) and not self._has_doubtful_bodies(node):
                 raise
-        if self._reads_doubtful(node):
-            refused = [item for item in refused if item.reason is not Reason.NOT_IMPLEMENTED]
         self.unsupported.extend(refused)
         if self.unsupported or self.file.doubtful:
             self._stand_in(node)
@@ -214,10 +212,16 @@ class GraphImport:
         return self._parent.present(name)
 
     def _run(self, source: Source, domain: str) -> None:
-        importer = self._importer(source, domain)
-        if domain == STANDARD:
-            check_floats(source)
-        importer(source)
+        importer = self._importer(source, domain)  # that an op is unknown is told in any case
+        try:
+            if domain == STANDARD:
+                check_floats(source)
+            importer(source)
+        except (NotConvertible, UnsupportedError) as refusal:
+            if not self._reads_doubtful(source.node):
+                raise
+            items = (i for i in refusal.items if i.reason is not Reason.NOT_IMPLEMENTED)
+            raise NotConvertible(*items) from None
 
     def _importer(self, source: Source, domain: str) -> Importer:
         """What imports a node: its importer, its function, or ONNX's own definition of its op.
@@ -234,9 +238,9 @@ class GraphImport:
             if node.overload or not known:
                 return partial(inline, function=function)
         if importer is None:
-            from nnconv.formats.onnx.functions import expand
+            from nnconv.formats.onnx.functions import expansion
 
-            return expand
+            return expansion(source)
         if not source.version:
             raise source.fail(f"the model imports no version of operator set `{domain}`")
         if source.version < LEAST_OPSET and domain == STANDARD:

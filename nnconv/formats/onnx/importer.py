@@ -272,9 +272,9 @@ class Source(ListedOperands):
         inner.where, inner.builder = self.where, self.builder
         importer = importers().get(op_type)
         if importer is None:
-            from nnconv.formats.onnx.functions import expand
+            from nnconv.formats.onnx.functions import expansion
 
-            importer = expand
+            importer = expansion(inner)
         importer(inner)
         if outputs[0] not in values:  # what its definition is made of has been refused
             raise NotConvertible
