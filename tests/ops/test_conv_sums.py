@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from nnconv.backends.reference import conv
+
 from nnconv.ops.conv import Conv2D
 from nnconv.ops.spatial import Padding
 
